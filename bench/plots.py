@@ -62,6 +62,7 @@ FAMILIES = {
         "How long a small message takes",
         (
             _time("W2", "W2: one at a time", {"p50_us": "p50"}, "milliseconds", 1e-3),
+            _rate("W2", "W2: all producers", "messages_per_s", "messages a second"),
             _time("W4", "W4: at a fixed rate", {"p50_us": "p50", "p99_us": "p99"}, "milliseconds", 1e-3),
         ),
     ),
@@ -91,6 +92,12 @@ FAMILIES = {
                 "seconds",
             ),
             _time("W8", "W8: memory", {"kb_per_replica": ""}, "kB for a replica"),
+            _time(
+                "W8",
+                "W8: metadata of all",
+                {"metadata_changed_ms": "after a change", "metadata_ms": "again"},
+                "milliseconds",
+            ),
         ),
     ),
     "recovery": Family(

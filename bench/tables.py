@@ -8,7 +8,8 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.plots import Workloads, load
+from bench.bars import shown
+from bench.plots import FAMILIES, Workloads, load, panel_of
 from bench.report import Column
 
 INTO = "docs/figures.md"
@@ -18,6 +19,9 @@ Written by `python -m bench.tables docs/performance.json`. What the workloads ar
 what they are, is in [performance.md](performance.md). Figures are medians of the rounds. `spread` is how far
 the rounds are apart, as a share of that, and a ratio to Apache Kafka is the median of the ratios within each
 round. All brokers and clients share the machine's cores.
+"""
+GLANCE = """`ahead` is how many times better Ottla is than Apache Kafka, whether more is better or less. In the rows
+of Spark it is `format("ottla")` beside the official connector.
 """
 
 
@@ -46,8 +50,24 @@ def _table(workload: Mapping[str, Any]) -> Iterator[str]:
         yield f"\n{note}"
 
 
+def _glance(workloads: Workloads) -> Iterator[str]:
+    """What the pictures show, with how many times better the first peer is than the second."""
+    yield "| | case | unit | Ottla | beside it | ahead |"
+    yield "|---|---|---|---:|---:|---:|"
+    for family in FAMILIES.values():
+        for measure in family.measures:
+            panel = panel_of(measure, workloads, family.peers)
+            for case, bars in panel.cases if panel else ():
+                if len(bars) < 2 or not bars[0].value or not bars[1].value:
+                    continue
+                ours, theirs = bars[0].value, bars[1].value
+                ahead = ours / theirs if measure.is_more_better else theirs / ours
+                figures = f"{shown(ours)} | {shown(theirs)} | {shown(ahead)} x"
+                yield f"| {measure.title} | {case} | {measure.unit} | {figures} |"
+
+
 def page(workloads: Workloads, facts: Mapping[str, Any]) -> str:
-    lines = [OPENING, *_machine(facts)]
+    lines = [OPENING, *_machine(facts), "\n## At a glance\n", GLANCE, *_glance(workloads)]
     for name, workload in workloads.items():
         if "columns" in workload:  # a file of before there were tables has none
             lines += [f"\n## {name}: {workload['title']}\n", *_table(workload)]
