@@ -28,7 +28,7 @@ from ottla.base.files import Buffer
 from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
-from ottla.broker.kept_answers import KeptAnswer, KeptAnswers
+from ottla.broker.kept_answers import KeptAnswers
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
 from ottla.broker.request_counts import FOLLOWER_FETCH, ApiCounts
@@ -43,6 +43,7 @@ from ottla.wire.header import (
     response_is_flexible,
     response_start,
 )
+from ottla.wire.lazy import Encoded
 from ottla.wire.messages import VERSIONS
 from ottla.wire.primitives import OverLimitError, ProtocolError
 
@@ -134,7 +135,7 @@ class Exchange:
     meter: RequestMeter
     session_bytes: int = 0  # that it would have more, if it named what its fetch session is about
     is_broker: bool = False
-    keep: Callable[[KeptAnswer], None] | None = None
+    keep: Callable[[Encoded], None] | None = None
     last: LastAnswer | None = None
     ends_because: str = ""
 
@@ -166,7 +167,7 @@ class Exchange:
         chunks = self._encoded_at_once(answer)
         return chunks if self.meter.usage is None else self._finished(chunks)
 
-    def answer_again(self, kept: KeptAnswer) -> list[Buffer] | Silence:
+    def answer_again(self, kept: Encoded) -> list[Buffer] | Silence:
         """With what others were told who asked the same."""
         counts = self.broker.requests.of(self.api.key, self.api.title)
         self.meter.begin(counts, self.header.api_version, self.size)
@@ -382,7 +383,9 @@ class Exchange:
         if self.last is not None and self.last.is_last():
             self.ends_because = self.last.reason
         elif self.keep is not None:
-            self.keep(KeptAnswer(b"".join(chunks), errors))
+            body = b"".join(chunks)
+            chunks = [body]
+            self.keep(Encoded(body, errors))
         counts.add_errors(errors)
         return _framed(self.header, chunks, counts)
 
@@ -428,7 +431,7 @@ def _is_follower(fetch: Any) -> bool:
 
 
 def _keep(
-    broker: Broker, answers: KeptAnswers, key: tuple[Hashable, ...], doubts: int, answer: KeptAnswer
+    broker: Broker, answers: KeptAnswers, key: tuple[Hashable, ...], doubts: int, answer: Encoded
 ) -> None:
     """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
     is kept that was made while this broker waited for proof, or was in doubt, that it leads."""

@@ -4,21 +4,21 @@ A topic that is not there is created if the client allows it and `auto.create.to
 waits for that, so that a first produce needs no second try. With an authorizer, topics that who asks may not
 describe are left out of the list of all, and a topic that it names is TOPIC_AUTHORIZATION_FAILED whether it
 is there or not; so is one that is not there, and that it may not create. Answers are encoded once and kept
-until the image changes (`dispatch`). A topic whose partitions are not known yet is LEADER_NOT_AVAILABLE as a
-whole. A broker about to stop is listed: it serves until it is gone. The list
-is never empty: when all sessions have ended, because ZooKeeper was away, whoever answers is there all the
-same. A replica is offline if its broker is not there or its directory failed; a leader that is, is none
-(LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener that is asked; a leader that has
-none there is none either (LISTENER_NOT_FOUND since v6). Nor is this broker itself where that is in doubt
-(`broker/leadership_proofs`): then the answer is the last one on its connection, and the client asks another
-broker next time.
+until the image changes (`dispatch`), topics until they or the brokers do (`broker/kept_answers`). A topic
+whose partitions are not known yet is LEADER_NOT_AVAILABLE as a whole. A broker about to stop is listed: it
+serves until it is gone. The list is never empty: when all sessions have ended, because ZooKeeper was away,
+whoever answers is there all the same. A replica is offline if its broker is not there or its directory
+failed; a leader that is, is none (LEADER_NOT_AVAILABLE). Brokers are named with the address of the listener
+that is asked; a leader that has none there is none either (LISTENER_NOT_FOUND since v6). Nor is this broker
+itself where that is in doubt (`broker/leadership_proofs`): then the answer is the last one on its connection,
+and the client asks another broker next time.
 
 v0 an empty list asks for all topics; v1 null does · v2 cluster id · v4 allow_auto_topic_creation
 v5 offline replicas · v7 leader epochs · v8 authorized operations, the cluster's up to v10 · v9 flexible
 v10 topic ids in the answer · v12 and in the request · v13 top-level error
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -38,7 +38,8 @@ from ottla.controller.image import BrokerEndpoint, PartitionState, Topic
 from ottla.controller.keeper import Operation
 from ottla.controller.topics import NewTopic
 from ottla.controller.znodes import State
-from ottla.wire.lazy import lazily
+from ottla.wire.codec import encode_part_in_slices
+from ottla.wire.lazy import Encoded, lazily, lazily_in_steps
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -54,6 +55,7 @@ P = TypeVar("P")
 BY_ID_SINCE = 12
 LISTENER_NOT_FOUND_SINCE = 6
 AUTO_CREATE_WAIT_MS = 5_000
+UNASKED = -(2**31)  # of operations, in the messages' default
 AUTO_CREATED_MAX = 1_000  # by one request; the client asks again for the others
 
 
@@ -64,7 +66,7 @@ def metadata(call: Call, request: MetadataRequest) -> Steps:
 def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     image = call.broker.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _respond(call, request, partial(_describe, call), (yield from _visible(call)))
+        return _respond(call, request, lambda topic: topic, (yield from _visible(call)))
     asked: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     is_refused = False
     may_create = call.broker.config.auto_create_topics and request.allow_auto_topic_creation
@@ -72,7 +74,7 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     denied: set[str] = set()
     writes = Writes(
         call.broker,
-        lambda: _respond(call, request, partial(_answer, call, created, denied), asked.values()),
+        lambda: _respond(call, request, partial(_lookup, call, created, denied), asked.values()),
     )
     for topic in request.topics:
         yield
@@ -125,20 +127,22 @@ def listed_brokers(call: Call) -> list[tuple[BrokerEndpoint, Address]]:
 def _respond(
     call: Call,
     request: MetadataRequest,
-    answer: Callable[[A], MetadataResponseTopic],
+    look_up: Callable[[A], Topic | MetadataResponseTopic],
     asked: Collection[A],
 ) -> MetadataResponse:
     image = call.broker.image
 
-    def answer_topic(topic: A) -> MetadataResponseTopic:
-        described = answer(topic)
-        if (
-            request.include_topic_authorized_operations
-            and described.name is not None
-            and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        ):
-            described.topic_authorized_operations = authorized_operations(call, TOPIC, described.name)
-        return described
+    def answer(topic: A) -> Iterable[MetadataResponseTopic | Encoded | None]:
+        described = look_up(topic)
+        if isinstance(described, Topic):
+            return _described(call, described, operations_on(described.name))
+        if described.name is not None and described.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            described.topic_authorized_operations = operations_on(described.name)
+        return (described,)
+
+    def operations_on(topic: str) -> int:
+        is_asked = request.include_topic_authorized_operations
+        return authorized_operations(call, TOPIC, topic) if is_asked else UNASKED
 
     brokers = [
         MetadataResponseBroker(node_id=endpoint.id, host=address.host, port=address.port, rack=endpoint.rack)
@@ -148,7 +152,7 @@ def _respond(
         brokers=brokers,
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=lazily(answer_topic, asked),
+        topics=lazily_in_steps(answer, asked),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(call)
@@ -162,21 +166,22 @@ def cluster_operations(call: Call) -> int:
     return authorized_operations(call, CLUSTER)
 
 
-def _answer(
+def _lookup(
     call: Call, created: dict[str, Item], denied: Collection[str], asked: MetadataRequestTopic
-) -> MetadataResponseTopic:
+) -> Topic | MetadataResponseTopic:
+    """A topic, or what is answered instead."""
     image = call.broker.image
     if asked.topic_id != ZERO_UUID:
         name = image.topic_names.get(asked.topic_id)
         if name is None or name in denied:
             code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return MetadataResponseTopic(name=None, topic_id=asked.topic_id, error_code=code)
-        return _describe(call, image.topics[name])
+        return image.topics[name]
     if asked.name in denied:
         return MetadataResponseTopic(name=asked.name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     topic = image.topics.get(asked.name or "")
     if topic is not None:
-        return _describe(call, topic)
+        return topic
     item = created.get(asked.name or "")
     code = _unknown(asked.name or "")
     if item and item.error and item.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -237,7 +242,23 @@ def topic_error(partitions: Collection[object]) -> ErrorCode:
     return ErrorCode.NONE if partitions else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
+def _described(call: Call, topic: Topic, operations: int) -> Iterable[Encoded | None]:
+    key = (call.version, call.listener, operations)
+    kept = call.broker.kept_topics.get(topic, key)
+    return (kept,) if kept is not None else _encoded(call, topic, operations, key)
+
+
+def _encoded(call: Call, topic: Topic, operations: int, key: Hashable) -> Iterator[Encoded | None]:
+    kept_topics = call.broker.kept_topics
+    basis = kept_topics.basis(topic)
+    described = _describe(call, topic, operations)
+    encoded = yield from encode_part_in_slices(described, MetadataResponse, call.version)
+    kept_topics.put(topic, key, basis, encoded)
+    yield None  # many small topics take as long as a large one
+    yield encoded
+
+
+def _describe(call: Call, topic: Topic, operations: int) -> MetadataResponseTopic:
     partitions = _describe_partitions(call, topic)
     return MetadataResponseTopic(
         error_code=topic_error(partitions),
@@ -245,6 +266,7 @@ def _describe(call: Call, topic: Topic) -> MetadataResponseTopic:
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=partitions,
+        topic_authorized_operations=operations,
     )
 
 

@@ -43,7 +43,7 @@ from ottla.broker.event_digest import EventDigest
 from ottla.broker.fetchers import Fetchers
 from ottla.broker.identities import Identities
 from ottla.broker.isr import IsrChanges
-from ottla.broker.kept_answers import KeptAnswers
+from ottla.broker.kept_answers import KeptAnswers, KeptTopics
 from ottla.broker.leadership_proofs import Proofs
 from ottla.broker.listeners import listeners_of, settings_of
 from ottla.broker.liveness import Liveness
@@ -124,6 +124,7 @@ class Broker:
         )
         self.adoption = Adoption()
         self.answers: KeptAnswers = {}
+        self.kept_topics = KeptTopics(image, storage.store.lost, self.proofs)
         self.requests = RequestCounts()
         self.is_clean = True
         self.readiness = Readiness(

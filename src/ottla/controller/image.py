@@ -82,6 +82,7 @@ class Topic:
     state_version: int = -1
     adding: dict[int, tuple[int, ...]] = field(default_factory=dict)
     removing: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    revision: int = field(default=0, compare=False)  # of the image, when it last changed
 
     def partitions(self) -> dict[int, PartitionState]:
         """The partitions that have both an assignment and a state; a topic being created may have fewer."""
@@ -209,6 +210,7 @@ class Image:
     features_epoch: int = 0  # grows with every change of `features`, also when its node is made again
     deletions_version: int = -1
     revision: int = 0
+    brokers_revision: int = 0  # when a broker or a directory of one last came, went or changed
     _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
 
     def topic_config(self, topic: str) -> dict[str, str]:
@@ -311,7 +313,7 @@ class Image:
             self.topic_names[topic_id] = name
             self.names_by_key[collision_key(name)] = name
             changes.append(TopicCreated(name))
-        topic.assignment, topic.version = assignment, node.version
+        topic.assignment, topic.version, topic.revision = assignment, node.version, self.revision
         topic.adding, topic.removing = (
             {int(p): tuple(replicas) for p, replicas in fields.get(key, {}).items()}
             for key in ("adding_replicas", "removing_replicas")
@@ -322,7 +324,7 @@ class Image:
         topic = self.topics.get(name)
         if topic is None or node.data is None:
             return []
-        topic.state_version, before = node.version, topic.states
+        topic.state_version, topic.revision, before = node.version, self.revision, topic.states
         # Of many partitions few have changed. The others stay the objects that they were: little of a large
         # image is new at a time, and the garbage collector has no reason to go through all of it.
         topic.states = {
@@ -391,6 +393,7 @@ class Image:
     def _apply_offline(self, broker_id: int, node: NodeChanged) -> list[Change]:
         """A broker never takes this node away: it goes with the session, as the broker's own node does. If it
         is seen to go first, what it said holds until the broker is gone, or there as another incarnation."""
+        self.brokers_revision = self.revision
         if node.data is not None:
             topics = znodes.parse(node.data)["topics"]
             self.offline[broker_id] = frozenset(
@@ -420,6 +423,7 @@ class Image:
         self._offline_since.pop(broker_id, None)
 
     def _apply_broker(self, broker_id: int, node: NodeChanged) -> list[Change]:
+        self.brokers_revision = self.revision
         if node.data is None:
             self.brokers.pop(broker_id, None)
             return [BrokerChanged(broker_id)]

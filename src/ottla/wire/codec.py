@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ottla.wire.decoders import compile_decoder
 from ottla.wire.encoders import compile_encoder
+from ottla.wire.lazy import Encoded
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -63,10 +64,22 @@ def encode_in_slices(
     return slices
 
 
-def _sliced_code(compiler: Callable[..., Any], cls: type, version: int) -> Callable[..., Any]:
+def encode_part_in_slices(part: Any, within: type, version: int) -> Generator[None, None, Encoded]:
+    """The same for a part of a message of the class `within`; it returns the part as it stands in that."""
+    chunks: list[Chunk] = []
+    errors: dict[int, int] = {}
+    for chunk in _sliced_code(compile_encoder, type(part), version, within=within)(part, errors):
+        if chunk is None:
+            yield
+        else:
+            chunks.append(chunk)
+    return Encoded(b"".join(chunks), errors)
+
+
+def _sliced_code(compiler: Callable[..., Any], cls: type, version: int, **more: Any) -> Callable[..., Any]:
     compiled = _sliced.get((compiler, cls, version))
     if compiled is None:
-        compiled = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True)
+        compiled = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True, **more)
     return compiled
 
 

@@ -6,7 +6,8 @@ one chunk. A field that the version lacks is not written. A tagged field is writ
 its default.
 
 A large message can be encoded in slices: the same code as a generator of chunks, which yields None where it
-only pauses. Its lists may be lazy (`lazy`): an item is then made when its turn comes, and forgotten.
+only pauses. Its lists may be lazy (`lazy`): an item is then made when its turn comes, and forgotten; or it
+is there as bytes, and is copied.
 
 The error codes that a message carries can be counted on the way: `errors` is how often each was written, by
 code, without those of 0. That is the one moment at which every item of a lazy list is there.
@@ -17,10 +18,12 @@ for only after packing has failed, so that the good case pays nothing for it.
 
 import dataclasses
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.wire import primitives
 from ottla.wire.codegen import Source, pause
+from ottla.wire.lazy import Encoded
 from ottla.wire.schema import (
     Array,
     Blob,
@@ -36,12 +39,13 @@ from ottla.wire.schema import (
 
 ERROR_CODES = {"error_code", "partition_error_code"}  # as they are called in responses
 CHUNK_PIECES = 4_096  # of sliced code: some 50 KB, joined so that they take little more than their bytes
+CHUNK_BYTES = 1_024  # what is encoded and larger is a chunk of its own
 
 
-def compile_encoder(cls: type, version: int, *, sliced: bool = False) -> Any:
+def compile_encoder(cls: type, version: int, *, sliced: bool = False, within: type | None = None) -> Any:
     """The function `encode(message, errors)` for this class and version. It returns the chunks, never none.
-    Sliced: a generator of chunks and pauses."""
-    writer = _EncoderWriter(version, is_flexible(cls, version), sliced)
+    Sliced: a generator of chunks and pauses. `within`: the message that this class is a part of."""
+    writer = _EncoderWriter(version, is_flexible(within or cls, version), sliced)
     source = writer.source
     with source.block("def encode(message, errors=None):"):
         with source.block("try:"):
@@ -105,12 +109,20 @@ def _value_fault(kind: Kind, value: Any, where: str, version: int) -> str | None
     return None
 
 
+def _add_errors(errors: dict[int, int] | None, more: Mapping[int, int]) -> None:
+    if errors is not None:
+        for code, count in more.items():
+            errors[code] = errors.get(code, 0) + count
+
+
 class _EncoderWriter:
     def __init__(self, version: int, flexible: bool, sliced: bool) -> None:
         self.version = version
         self.flexible = flexible
         self.sliced = sliced
         self.source = Source(
+            Encoded=Encoded,
+            add_errors=_add_errors,
             explain=explain,
             join=b"".join,
             long_string=primitives.encode_string_uvarint,
@@ -239,16 +251,39 @@ class _EncoderWriter:
             return
         value = self.source.fresh("o")
         with self.source.block(f"for {value} in {items}:"):
-            if isinstance(item, Nested):
-                self.struct(item.cls, value)
+            is_sliced = self.sliced and self._put == "put"
+            if is_sliced and isinstance(item, Nested):
+                self._encoded_or_pause(value)
+                with self.source.block("else:"):
+                    self._item(item, value)
             else:
-                self.value(item, False, value)
-            self.flush()
-            if self.sliced and self._put == "put":
+                self._item(item, value)
+            if is_sliced:
                 pause(self.source)
-                with self.source.block(f"if len(out) > {CHUNK_PIECES}:"):
-                    self._chunk("join(out)")
-                    self.source.line("out.clear()")
+                self._cut(f"len(out) > {CHUNK_PIECES}")
+
+    def _item(self, item: Kind, value: str) -> None:
+        if isinstance(item, Nested):
+            self.struct(item.cls, value)
+        else:
+            self.value(item, False, value)
+        self.flush()
+
+    def _encoded_or_pause(self, value: str) -> None:
+        with self.source.block(f"if {value} is None:"):
+            self.source.line("yield")
+        with self.source.block(f"elif {value}.__class__ is Encoded:"):
+            self.source.line(f"add_errors(errors, {value}.errors)")
+            with self.source.block(f"if len({value}.body) > {CHUNK_BYTES}:"):
+                self._cut("out")
+                self._chunk(f"{value}.body")
+            with self.source.block("else:"):
+                self.source.line(f"put({value}.body)")
+
+    def _cut(self, condition: str) -> None:
+        with self.source.block(f"if {condition}:"):
+            self._chunk("join(out)")
+            self.source.line("out.clear()")
 
     def _tags(self, tagged: list[Field], name: str) -> None:
         """Each tagged field is written to a list of its own, since its size comes before it."""
