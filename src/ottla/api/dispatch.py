@@ -16,7 +16,7 @@ too large is given up.
 import logging
 import struct
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import GeneratorType
 from typing import Any
@@ -118,7 +118,7 @@ def on_request(
     return exchange.answer_in_share(frame, at, now_ms)
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: what few requests need stays on the class, and is not set for each
 class Exchange:
     """One request of `size` bytes, and the connection its answer goes to. `meter` is told what becomes of it,
     and says how long its client has to be silent then. `keep` is told the answer, if it is made without
@@ -132,11 +132,12 @@ class Exchange:
     client_host: str
     size: int
     meter: RequestMeter
-    session_bytes: int = 0  # that it would have more, if it named what its fetch session is about
-    is_broker: bool = False
-    keep: Callable[[KeptAnswer], None] | None = None
-    last: LastAnswer | None = None
-    ends_because: str = ""
+    # That it would have more, if it named what its fetch session is about.
+    session_bytes: int = field(default=0, init=False)
+    is_broker: bool = field(default=False, init=False)
+    keep: Callable[[KeptAnswer], None] | None = field(default=None, init=False)
+    last: LastAnswer | None = field(default=None, init=False)
+    ends_because: str = field(default="", init=False)
 
     @property
     def weight(self) -> int:
@@ -160,8 +161,8 @@ class Exchange:
             self.broker.outbox.is_stirred = True
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
-            self.broker.outbox.is_stirred = True
-            self.park(answer)
+            if self.park(answer) or self.api.key != FETCH or self.broker.proofs.is_awaited:
+                self.broker.outbox.is_stirred = True  # else the fetch changes nothing of what is due next
             return Silence.PARKED
         chunks = self._encoded_at_once(answer)
         return chunks if self.meter.usage is None else self._finished(chunks)
@@ -232,18 +233,19 @@ class Exchange:
             is_broker=self.is_broker,
         )
 
-    def park(self, parked: Parked) -> None:
-        """Let an answer wait. What it is answered with in the end may have to wait for something else."""
+    def park(self, parked: Parked) -> bool:
+        """Let an answer wait. What it is answered with in the end may have to wait for something else. Is it
+        the first whose time will be up?"""
         self.keep = None
         self.meter.park(parked)
         parked.operation = self.api.key
         parked.owner, parked.reply = self.connection, self._reply
-        self.broker.waiting.park(parked)
+        return self.broker.waiting.park(parked)
 
     def _reply(self, answer: Any) -> None:
-        self.broker.outbox.is_stirred = True  # it may go on in slices, or wait for something else
         self.meter.wake()
         if isinstance(answer, Parked):
+            self.broker.outbox.is_stirred = True
             self.park(answer)
             return
         if answer is Silence.NO_REPLY:
@@ -253,6 +255,7 @@ class Exchange:
             self._close(answer)
             return
         if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, GeneratorType):
+            self.broker.outbox.is_stirred = True
             self.broker.slices.run(
                 self.connection,
                 self._late(self._answered(answer)),
@@ -488,6 +491,8 @@ def _framed(header: RequestHeader, chunks: list[Buffer], counts: ApiCounts) -> l
     flexible = _has_flexible_answer(header.api_key, header.api_version)
     start = response_start(header.correlation_id, size, flexible)
     counts.answer_bytes += len(start) - LENGTH.size + size
+    if size <= SHARED_BYTES:
+        return [b"".join((start, *chunks))]  # to copy so little takes less than to send several pieces
     if len(chunks[0]) > SHARED_BYTES:
         return [start, *chunks]
     chunks[0] = start + chunks[0]
