@@ -193,9 +193,10 @@ def items_at_once(request_bytes: int) -> int:
 
 def budget_at_once(request_bytes: int, items_left: int = ITEMS_PER_ROUND) -> Budget:
     """The same, and less where `items_left` of the round are few."""
-    items = min(items_left, items_at_once(request_bytes))
-    room = min(BYTES_AT_ONCE, BYTES_FREE + request_bytes * BYTES_RATIO)
-    return Budget(max(items, ITEMS_MIN), room, _stop)
+    items, room = ITEMS_FREE + request_bytes // ITEM_BYTES, BYTES_FREE + request_bytes * BYTES_RATIO
+    if items > items_left or items > ITEMS_AT_ONCE or room > BYTES_AT_ONCE:  # which is not so for most
+        items, room = max(min(items, ITEMS_AT_ONCE, items_left), ITEMS_MIN), min(room, BYTES_AT_ONCE)
+    return Budget(items, room, _stop)
 
 
 class Validator:
