@@ -139,7 +139,7 @@ class Core:
             and _are_replies(outbox.effects)
         ):
             begun_us = self.stalls.elapsed_us()
-            self._carry()
+            self._carry_once()  # what else comes of it is seen to below, as ever
             self._end_of(EFFECTS, begun_us)
         if outbox.is_stirred or outbox.effects or broker.store.next_sync_ms is not None:
             self.carry_out()
@@ -153,14 +153,17 @@ class Core:
             asyncio.get_running_loop().call_soon(self._begin_round)
 
     def _carry(self) -> None:
+        while self.broker.outbox.effects:
+            self._carry_once()
+
+    def _carry_once(self) -> None:
         self._is_carrying = True
         try:
-            while self.broker.outbox.effects:
-                for effect in self.broker.outbox.take():
-                    # Once the broker ends, the workers are gone, and closing the logs makes everything
-                    # durable, if anything can.
-                    if not self.is_ending:
-                        self._carriers[type(effect)](effect)
+            for effect in self.broker.outbox.take():
+                # Once the broker ends, the workers are gone, and closing the logs makes everything durable,
+                # if anything can.
+                if not self.is_ending:
+                    self._carriers[type(effect)](effect)
         finally:
             self._is_carrying = False
 
