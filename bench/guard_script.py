@@ -64,6 +64,7 @@ class Asker:
     """Sends a frame, and has the answer when that returns; nothing, if it is parked."""
 
     def __init__(self, server: Server) -> None:
+        self.server = server
         self._transport = Transport()
         self._connection = server.clients._connect(server.clients.listeners.bound[0])
         self._connection.connection_made(self._transport)  # type: ignore[arg-type]
@@ -73,6 +74,10 @@ class Asker:
         buffer = self._connection.get_buffer(len(frame))
         buffer[: len(frame)] = frame
         self._connection.buffer_updated(len(frame))
+        return self.answer
+
+    @property
+    def answer(self) -> bytes:
         return bytes(self._transport.written)
 
 
@@ -91,6 +96,28 @@ def _fetch(asker: Asker) -> None:
     assert wire.fetch_error(answer, TOPIC) == 0
 
 
+class LongPoll:
+    """A fetch waits at the end of the log, and somebody else's produce wakes it."""
+
+    def __init__(self) -> None:
+        self._producer: Asker | None = None
+        self._end_offset = 0
+        self._record = wire.produce_request(TOPIC, wire.record_batch(b"x" * 100, 0)[0])
+
+    def __call__(self, asker: Asker) -> None:
+        if self._producer is None:
+            self._producer = Asker(asker.server)
+            self._produce(self._producer)
+        assert not asker.ask(wire.fetch_request(TOPIC, self._end_offset, 1_000, wait_ms=60_000))
+        self._produce(self._producer)
+        assert wire.fetch_error(asker.answer, TOPIC) == 0
+
+    def _produce(self, producer: Asker) -> None:
+        answer, at = producer.ask(self._record), wire.error_offset(TOPIC)
+        assert wire.produce_error(answer, at) == 0
+        self._end_offset = int.from_bytes(answer[at + 2 : at + 10], "big") + 1
+
+
 def _commit(asker: Asker) -> None:
     answer = asker.ask(groups.commit(GROUP, "", -1, TOPIC, range(1), 1))
     assert answer.endswith(b"\0\0"), "the error of the only partition comes last"
@@ -104,6 +131,7 @@ CASES: dict[str, Callable[[Asker], None]] = {
     "produce, one record of 100 B": _produce(100, 0),
     "produce, 16 KiB of records of 1 KiB": _produce(1024, 16 << 10),
     "fetch of one record": _fetch,
+    "fetch that waits, and the produce that wakes it": LongPoll(),
     "offset commit": _commit,
     "metadata of one topic": _metadata,
 }

@@ -73,11 +73,11 @@ def metadata_request(topic: str) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def fetch_request(topic: str, offset: int, bytes_max: int) -> bytes:
-    """A framed Fetch v11 of partition 0, without a session, that does not wait."""
+def fetch_request(topic: str, offset: int, bytes_max: int, *, wait_ms: int = 0) -> bytes:
+    """A framed Fetch v11 of partition 0, without a session, that waits so long for a first byte."""
     name = topic.encode()
     header = struct.pack(">hhih", FETCH, 11, 3, len(_CLIENT_ID)) + _CLIENT_ID
-    limits = struct.pack(">iiiibii", -1, 0, 0, bytes_max, 0, 0, -1)
+    limits = struct.pack(">iiiibii", -1, wait_ms, min(wait_ms, 1), bytes_max, 0, 0, -1)
     partition = struct.pack(">iiqqi", 0, -1, offset, -1, bytes_max)
     topics = struct.pack(">ih", 1, len(name)) + name + struct.pack(">i", 1) + partition
     body = limits + topics + struct.pack(">ih", 0, 0)

@@ -409,3 +409,16 @@ def test_when_many_ask_for_much_at_once_the_later_ones_get_less() -> None:
     assert [len(answer.records) for answer in answers[1:]] == [len(batches[0])] * 2
     machine.begin_round()
     assert len(fetch(machine.client(), "t", 1).records) == 20 * len(batches[0])
+
+
+def test_a_fetch_that_waits_changes_what_is_due_only_if_its_time_is_up_first() -> None:
+    machine, client = started()
+    outbox, waits = machine.broker.outbox, []
+    for max_wait_ms in (500, 700, 300):
+        outbox.is_stirred = False
+        waits.append(machine.client().ask(fetch_of(("t", 0, 0), max_wait_ms=max_wait_ms), BY_NAME))
+        assert outbox.is_stirred is (max_wait_ms != 700)
+    outbox.is_stirred = False
+    produce(client, "t", batch())
+    assert not outbox.is_stirred  # those who waited are answered, and nothing is due earlier
+    assert all(parts(wait.answer)["t", 0].records for wait in waits)

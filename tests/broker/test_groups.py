@@ -96,9 +96,9 @@ def test_a_broker_that_never_was_asked_for_a_group_has_no_coordinator() -> None:
 def test_an_operation_needs_a_group_id_and_a_shard() -> None:
     groups = Machine().broker.coordinators.groups
     with pytest.raises(ApiError, match="needs an id"):
-        groups.execute("", 0, lambda shard, turn: None)
+        groups.check_key("")
     with pytest.raises(ApiError, match="NOT_COORDINATOR"):
-        groups.execute("g", 0, lambda shard, turn: None)
+        groups.runtime.execute(groups.partition_of("g").partition, 0, lambda shard, turn: None)
     assert list(groups.shards()) == []
 
 

@@ -40,6 +40,15 @@ def test_it_is_woken_by_its_keys_only_and_leaves_when_it_is_ready() -> None:
     assert (asker.waiting.by_key, asker.waiting.by_owner) == ({}, {})
 
 
+def test_who_parks_hears_whether_its_deadline_is_the_next() -> None:
+    waiting = Waiting()
+    gone = Parked(keys=(), deadline_ms=100, ready=lambda *_: None, expire=lambda _: None, owner=1)
+    assert waiting.park(gone)
+    for deadline_ms, is_next in ((100, False), (101, False), (99, True)):
+        parked = Parked(keys=(), deadline_ms=deadline_ms, ready=gone.ready, expire=gone.expire, owner=2)
+        assert waiting.park(parked) is is_next
+
+
 def test_who_shares_a_key_with_others_is_told_what_it_is_woken_for() -> None:
     asker = Asker()
     asker.park("a", "x")

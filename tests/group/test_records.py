@@ -1,5 +1,7 @@
 """The records of `__consumer_offsets`. The golden bytes are worked out by hand from Kafka's schemas."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +30,9 @@ from ottla.group.records import (
     TargetAssignmentMetadataValue,
     TopicPartitions,
     parse,
+    parse_any,
     store,
+    store_offset,
 )
 
 examples = settings(max_examples=60)
@@ -313,3 +317,49 @@ def test_hostile_records_are_parsed_or_refused(number, key, value):
         parse(StoredRecord(number.to_bytes(2, "big") + key, value and b"\0\0" + value))
     except CorruptRecordError:
         return
+
+
+offset_values = st.builds(
+    OffsetCommitValue, offset=i64, leader_epoch=i32, metadata=names, commit_timestamp=i64,
+    expire_timestamp=st.just(-1) | i64, topic_id=st.just(bytes(16)) | ids,
+)  # fmt: skip
+
+
+@given(names, names, i32, offset_values)
+def test_the_short_way_to_store_an_offset_gives_the_bytes_of_the_long_one(
+    group: str, topic: str, partition: int, value: OffsetCommitValue
+) -> None:
+    stored = store_offset(group, topic, partition, value)
+    assert stored == store(OffsetCommit(group, topic, partition, value))
+    assert type(stored) is StoredRecord
+    assert parse(stored) == parse_any(stored)
+
+
+def test_a_name_that_fits_no_record_is_refused_alike_on_both_ways_to_store_an_offset() -> None:
+    value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=2)
+    for attempt in (store_offset, lambda *entry: store(OffsetCommit(*entry))):
+        with pytest.raises(ValueError):
+            attempt("g" * 40_000, "t", 0, value)
+
+
+@given(names, names, i32, offset_values, st.data())
+def test_the_short_way_to_read_an_offset_takes_what_the_long_one_takes(
+    group: str, topic: str, partition: int, value: OffsetCommitValue, data: st.DataObject
+) -> None:
+    """Also where bytes were changed, cut off or added."""
+    key, encoded, _ = store_offset(group, topic, partition, value)
+    assert encoded is not None
+    damaged = [bytearray(key), bytearray(encoded)]
+    for part in damaged:
+        if data.draw(st.booleans()):
+            part[data.draw(st.integers(0, len(part) - 1))] = data.draw(st.integers(0, 255))
+        part[data.draw(st.integers(0, len(part))) :] = data.draw(st.just(b"") | st.binary(max_size=4))
+    record = StoredRecord(bytes(damaged[0]), bytes(damaged[1]))
+    assert _parsed(parse, record) == _parsed(parse_any, record)
+
+
+def _parsed(parser: Callable[[StoredRecord], object], record: StoredRecord) -> object:
+    try:
+        return parser(record)
+    except CorruptRecordError as error:
+        return str(error)

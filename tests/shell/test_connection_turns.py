@@ -100,7 +100,7 @@ class Sender:
             if self.left and self.turns.is_over(self.now_ns[0] - begun_ns):
                 self.turns.wait(self)
                 break
-        self.turns.spend(self.now_ns[0] - begun_ns)
+        self.turns.spent_ns += self.now_ns[0] - begun_ns
 
 
 def test_a_round_is_as_long_as_its_share_and_a_request_of_each() -> None:

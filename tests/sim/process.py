@@ -28,7 +28,7 @@ from ottla.api.dispatch import on_request
 from ottla.base.files import Buffer
 from ottla.broker import long_work as slicing
 from ottla.broker.broker import Broker
-from ottla.broker.effects import CleanLog, Close, Job, Probe, Send, Sign
+from ottla.broker.effects import CleanLog, Close, Job, Probe, Reply, Send, Sign
 from ottla.broker.long_work import Job as Slice
 from ottla.broker.parked import ROUND, Parked
 from ottla.controller.keeper import NodeChanged, Operation, Outcome, Written
@@ -265,10 +265,13 @@ class Process(Interpreter):
             raise ViolationError(f"broker {self.place} waits for the disk: {self.disk.waits[before]}")
 
     def _check_rest(self, before_ms: int | None) -> None:
-        """Who says that nothing was stirred has made nothing due earlier: the shell does not look for it."""
+        """Who says that nothing was stirred has made nothing due earlier: the shell does not look for it, not
+        even if there are answers to others who waited."""
         broker, due_ms = self.broker, self.broker.next_deadline_ms()
         is_looked_for = (
-            broker.outbox.is_stirred or broker.outbox.effects or broker.store.next_sync_ms is not None
+            broker.outbox.is_stirred
+            or any(not isinstance(effect, Reply) for effect in broker.outbox.effects)
+            or broker.store.next_sync_ms is not None
         )
         self.world.reached["at rest"] += not is_looked_for
         if not is_looked_for and due_ms is not None and (before_ms is None or due_ms < before_ms):

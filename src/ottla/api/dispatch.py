@@ -6,17 +6,17 @@ request takes its log directory offline, and costs the connection of whoever can
 handler that fails in a way nobody planned is a bug: it is logged with the request that caused it, and costs
 that connection, not the broker.
 
-No request keeps others waiting (design note 011). Produce and small fetches are answered as they come.
-Everything else is done at once only while this round of the loop has time left. It is a job of
-`broker/long_work`: decoding, if the request is large; the handler, if it is a generator; encoding, which is
-where lazy lists are made (`wire/lazy`). What an answer has so far counts as unsent; one that gets too large
-is given up.
+No request keeps others waiting (design note 011). Produce, small fetches and small commits of offsets are
+answered as they come. Everything else is done at once only while this round of the loop has time left. It is
+a job of `broker/long_work`: decoding, if the request is large; the handler, if it is a generator; encoding,
+which is where lazy lists are made (`wire/lazy`). What an answer has so far counts as unsent; one that gets
+too large is given up.
 """
 
 import logging
 import struct
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import GeneratorType
 from typing import Any
@@ -49,14 +49,16 @@ from ottla.wire.primitives import OverLimitError, ProtocolError
 
 log = logging.getLogger(__name__)
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
 CACHED_ANSWERS_MAX = 256
 CACHED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 CACHED_REQUEST_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 LARGE_REQUEST_BYTES = 64 * 1024  # some 2,000 partitions: decoded in two milliseconds
 LARGE_ANSWER_BYTES = 256 * 1024
+SMALL_COMMIT_BYTES = 512  # some 20 partitions: committed in a fifth of a millisecond
 SMALL_FETCH_BYTES = 2 * 1024  # some 60 partitions: answered in half a millisecond, without their records
+SMALL_AT_ONCE = {FETCH: SMALL_FETCH_BYTES, OFFSET_COMMIT: SMALL_COMMIT_BYTES}
 FETCH_PARTITION_BYTES = 32  # of a request, for each partition it names
 SHARED_BYTES = 16 * 1024  # a cached answer is sent to many: what is larger is not copied for each
 ANSWER_BYTES_MAX = 100 * 1024 * 1024  # librdkafka receives no more, either
@@ -94,12 +96,10 @@ def on_request(
         meter.usage = broker.quotas.usage(user, header.client_id or "", now_ms)
     if api.key == PRODUCE:
         return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
-    if api.key == FETCH and len(frame) <= SMALL_FETCH_BYTES:
-        fetch = exchange.decoded(frame, at)
-        if fetch.session_id:  # it is as large as if it named all that it is about
-            exchange.session_bytes = FETCH_PARTITION_BYTES * broker.sessions.partitions(fetch.session_id)
-        if len(frame) + exchange.session_bytes <= SMALL_FETCH_BYTES:
-            return exchange.answer_at_once(fetch, now_ms)
+    if len(frame) <= SMALL_AT_ONCE.get(api.key, 0):
+        answer = (exchange.fetch_at_once if api.key == FETCH else exchange.commit_at_once)(frame, at, now_ms)
+        if answer is not None:
+            return answer
     broker.outbox.is_stirred = True
     is_cached = api.cached and meter.usage is None  # whose answers may have to say that it is throttled
     exchange.is_broker = broker.identities.is_broker(connection)
@@ -119,7 +119,7 @@ def on_request(
     return exchange.answer_in_share(frame, at, now_ms)
 
 
-@dataclass(slots=True)
+@dataclass  # without slots: what few requests need stays on the class, and is not set for each
 class Exchange:
     """One request of `size` bytes, and the connection its answer goes to. `meter` is told what becomes of it,
     and says how long its client has to be silent then. `keep` is told the answer, if it is made without
@@ -133,11 +133,12 @@ class Exchange:
     client_host: str
     size: int
     meter: RequestMeter
-    session_bytes: int = 0  # that it would have more, if it named what its fetch session is about
-    is_broker: bool = False
-    keep: Callable[[Encoded], None] | None = None
-    last: LastAnswer | None = None
-    ends_because: str = ""
+    # That it would have more, if it named what its fetch session is about.
+    session_bytes: int = field(default=0, init=False)
+    is_broker: bool = field(default=False, init=False)
+    keep: Callable[[Encoded], None] | None = field(default=None, init=False)
+    last: LastAnswer | None = field(default=None, init=False)
+    ends_because: str = field(default="", init=False)
 
     @property
     def weight(self) -> int:
@@ -161,11 +162,33 @@ class Exchange:
             self.broker.outbox.is_stirred = True
             return self._run(self._answered(answer))
         if isinstance(answer, Parked):
-            self.broker.outbox.is_stirred = True
-            self.park(answer)
+            if self.park(answer) or self.api.key != FETCH or self.broker.proofs.is_awaited:
+                self.broker.outbox.is_stirred = True  # else the fetch changes nothing of what is due next
             return Silence.PARKED
         chunks = self._encoded_at_once(answer)
         return chunks if self.meter.usage is None else self._finished(chunks)
+
+    def fetch_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence | None:
+        """A Fetch, unless its session makes it large: it is as large as if it named all that it is about."""
+        fetch = self.decoded(frame, at)
+        if fetch.session_id:
+            self.session_bytes = FETCH_PARTITION_BYTES * self.broker.sessions.partitions(fetch.session_id)
+            if self.weight > SMALL_FETCH_BYTES:
+                return None
+        return self.answer_at_once(fetch, now_ms)
+
+    def commit_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence | None:
+        """An OffsetCommit, unless somebody has to be asked whether it is allowed. Of what is due, it can only
+        change when the coordinators are called next."""
+        if self.broker.access.authorizer is not None:
+            return None
+        coordinators = self.broker.coordinators
+        due_ms = coordinators.next_ms()
+        try:
+            return self.answer_at_once(self.decoded(frame, at), now_ms)
+        finally:
+            if coordinators.next_ms() != due_ms:
+                self.broker.outbox.is_stirred = True
 
     def answer_again(self, kept: Encoded) -> list[Buffer] | Silence:
         """With what others were told who asked the same."""
@@ -211,18 +234,19 @@ class Exchange:
             is_broker=self.is_broker,
         )
 
-    def park(self, parked: Parked) -> None:
-        """Let an answer wait. What it is answered with in the end may have to wait for something else."""
+    def park(self, parked: Parked) -> bool:
+        """Let an answer wait. What it is answered with in the end may have to wait for something else. Is it
+        the first whose time will be up?"""
         self.keep = None
         self.meter.park(parked)
         parked.operation = self.api.key
         parked.owner, parked.reply = self.connection, self._reply
-        self.broker.waiting.park(parked)
+        return self.broker.waiting.park(parked)
 
     def _reply(self, answer: Any) -> None:
-        self.broker.outbox.is_stirred = True  # it may go on in slices, or wait for something else
         self.meter.wake()
         if isinstance(answer, Parked):
+            self.broker.outbox.is_stirred = True
             self.park(answer)
             return
         if answer is Silence.NO_REPLY:
@@ -232,6 +256,7 @@ class Exchange:
             self._close(answer)
             return
         if self.api.key not in {PRODUCE, FETCH} or isinstance(answer, GeneratorType):
+            self.broker.outbox.is_stirred = True
             self.broker.slices.run(
                 self.connection,
                 self._late(self._answered(answer)),
@@ -469,6 +494,8 @@ def _framed(header: RequestHeader, chunks: list[Buffer], counts: ApiCounts) -> l
     flexible = _has_flexible_answer(header.api_key, header.api_version)
     start = response_start(header.correlation_id, size, flexible)
     counts.answer_bytes += len(start) - LENGTH.size + size
+    if size <= SHARED_BYTES:
+        return [b"".join((start, *chunks))]  # to copy so little takes less than to send several pieces
     if len(chunks[0]) > SHARED_BYTES:
         return [start, *chunks]
     chunks[0] = start + chunks[0]

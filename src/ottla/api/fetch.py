@@ -15,9 +15,9 @@ v12 flexible, diverging epoch · v13 topic ids · v15 replica state · v16 leade
 v18 high watermark of the follower
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.api.call import Call
 from ottla.api.consumer_fetch import ConsumerFetch
@@ -28,7 +28,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import READ_COMMITTED
 from ottla.broker.broker import Broker
 from ottla.broker.config import RACK_AWARE_SELECTOR
-from ottla.broker.long_work import Steps, finished
+from ottla.broker.long_work import Steps
 from ottla.replication.leader import UNKNOWN
 from ottla.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, Wanted
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -37,16 +37,30 @@ STORAGE_ERROR_SINCE = 6
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 
+PartitionKey: TypeAlias = tuple[str | bytes, int]  # as `Wanted.key`
+
 
 def fetch(call: Call, request: FetchRequest) -> Any:
-    steps = _fetch(call, request)
-    count = sum(len(topic.partitions) for topic in request.topics)
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions)
     if request.session_id and not call.broker.identities.is_broker(call.connection):
         count += call.broker.sessions.partitions(request.session_id)
-    return steps if is_long(count) else finished(steps)
+    if is_long(count):
+        return _fetch_in_slices(call, request)
+    return _fetch(call, request, {wanted.key: wanted for wanted in _named(call, request)})
 
 
-def _fetch(call: Call, request: FetchRequest) -> Steps:
+def _fetch_in_slices(call: Call, request: FetchRequest) -> Steps:
+    named = {}
+    for wanted in _named(call, request):
+        named[wanted.key] = wanted
+        yield
+    return _fetch(call, request, named)
+
+
+def _fetch(call: Call, request: FetchRequest, named: dict[PartitionKey, Wanted]) -> Any:
+    """`named`: what the request wants, of what is named twice the last."""
     broker = call.broker
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
@@ -58,8 +72,8 @@ def _fetch(call: Call, request: FetchRequest) -> Steps:
     if usage is not None:
         bytes_max = min(bytes_max, usage.fetch_bytes_max)
     try:
-        wanted, session, incremental = yield from _resolve(
-            call, request, is_follower=replica_id in broker.image.brokers
+        wanted, session, incremental = _resolve(
+            call, request, list(named.values()), is_follower=replica_id in broker.image.brokers
         )
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
@@ -109,17 +123,12 @@ def _rack_to_serve(broker: Broker, rack: str) -> str:
 
 
 def _resolve(
-    call: Call, request: FetchRequest, *, is_follower: bool
-) -> Generator[None, None, tuple[list[Wanted], Session | None, bool]]:
+    call: Call, request: FetchRequest, asked: list[Wanted], *, is_follower: bool
+) -> tuple[list[Wanted], Session | None, bool]:
     """What to read, under which session (KIP-227), and whether the answer may leave out what has not
     changed."""
     sessions = call.broker.sessions
     by_id = call.version >= TOPIC_IDS_SINCE
-    named = {}
-    for wanted in _named(call, request, by_id):
-        named[wanted.key] = wanted  # the last one counts
-        yield
-    asked = list(named.values())
     if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
         sessions.close(request.session_id)
         if request.session_epoch == FINAL_EPOCH or not asked:
@@ -145,8 +154,8 @@ def _resolve(
     return remembered, session, True
 
 
-def _named(call: Call, request: FetchRequest, by_id: bool) -> Iterable[Wanted]:
-    names = call.broker.image.topic_names
+def _named(call: Call, request: FetchRequest) -> Iterable[Wanted]:
+    by_id, names = call.version >= TOPIC_IDS_SINCE, call.broker.image.topic_names
     for topic in request.topics:
         name = names.get(topic.topic_id, "") if by_id else topic.topic
         for part in topic.partitions:

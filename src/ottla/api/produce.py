@@ -207,7 +207,7 @@ class Produce:
 
 def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
     ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
-    batches = []
+    batches: list[tuple[TopicProduceResponse, PartitionProduceData]] = []
     has_authorizer = call.broker.access.authorizer is not None
     for topic in request.topic_data:
         reply = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
@@ -215,10 +215,13 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
         if has_authorizer and not _may_write(call, reply):
             reply.partition_responses = [_unauthorized(asked.index) for asked in topic.partition_data]
             continue
-        batches += [(reply, asked) for asked in topic.partition_data]
+        for asked in topic.partition_data:
+            batches.append((reply, asked))  # noqa: PERF401 - mostly it is one, and a comprehension a call
     if len(batches) > 1:
         batches = named_once(batches)
-    size = sum([len(asked.records or b"") for _, asked in batches])
+    size = 0
+    for _, asked in batches:
+        size += len(asked.records or b"")
     answer = Appending(request, ongoing, batches, size).go_on(call)
     if isinstance(answer, CloseConnection):
         raise answer
@@ -277,7 +280,8 @@ class Appending:
         try:
             if acks not in LEGAL_ACKS:
                 raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-            name = call.topic_name(name, topic.topic_id, by_id=call.version >= TOPIC_IDS_SINCE)
+            if call.version >= TOPIC_IDS_SINCE:
+                name = call.topic_name(name, topic.topic_id, by_id=True)
             judge = judge_of(call, name) if check is None else None
             partition = broker.partitions.find(name, asked.index)
             check_no_doubt(broker, partition, call.now_ms)
@@ -306,7 +310,9 @@ class Appending:
             if not appended.duplicate:
                 traffic.messages_in += end_offset - appended.base_offset
                 traffic.bytes_in += len(records)
-            self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
+            is_last = self.done + 1 == len(self.batches)
+            if acks != -1 or not is_last or partition.high_watermark < end_offset or broker.store.lost:
+                self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
         return reply
 
     def _check_transaction(self, call: Call, partition: Partition, records: memoryview) -> None:

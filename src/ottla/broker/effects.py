@@ -15,7 +15,7 @@ from ottla.log.durability import Sync
 from ottla.log.log import Log
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every answer that waited, and that takes thrice as long
 class Reply:
     """A parked answer is ready: send it on this connection, and go on reading from it, after a while if its
     client is over a quota (`mute_ms`)."""

@@ -18,7 +18,7 @@ from ottla.broker.journal import AppendBatch, AppendMarker, PartitionJournal
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.turn import Answer, Turn
+from ottla.coordinator.turn import Answer
 from ottla.group.config import GroupConfig
 from ottla.group.group import Group
 from ottla.group.memory import Use, room_bytes
@@ -165,10 +165,9 @@ class Groups:
         count = len(topic.assignment) if topic else self.config.offsets_partitions
         return TopicPartition(OFFSETS_TOPIC, shard_of_key(group_id, count))
 
-    def execute(self, group_id: str, now_ms: int, operation: Callable[[GroupShard, Turn], None]) -> None:
+    def check_key(self, group_id: str) -> None:
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID, "A group needs an id.")
-        self.runtime.execute(self.partition_of(group_id).partition, now_ms, operation)
 
     @property
     def commit_timeout_ms(self) -> int:

@@ -23,7 +23,7 @@ class Coordinator(Protocol[S]):
     @property
     def commit_timeout_ms(self) -> int: ...
     def partition_of(self, key: str, /) -> TopicPartition: ...
-    def execute(self, key: str, now_ms: int, operation: Callable[[S, Turn], None], /) -> None: ...
+    def check_key(self, key: str, /) -> None: ...
 
 
 # What went wrong with the partition that stores it, as a client of the coordinator should hear it.
@@ -78,7 +78,10 @@ class Operation(Generic[S]):
             self.reply = refuse(ApiError(ErrorCode.NOT_COORDINATOR))
             return
         try:
-            coordinator.execute(key, now_ms, lambda shard, turn: operation(shard, turn, answer))
+            coordinator.check_key(key)
+            coordinator.runtime.execute(
+                self.topic_partition.partition, now_ms, lambda shard, turn: operation(shard, turn, answer)
+            )
         except ApiError as error:
             self.is_refused = True
             code = _STORAGE.get(error.code, error.code)

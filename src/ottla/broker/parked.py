@@ -42,13 +42,15 @@ class Waiting:
     sequence: int = 0
     parked: int = 0
 
-    def park(self, parked: Parked) -> None:
+    def park(self, parked: Parked) -> bool:
+        """Is its deadline the next of all?"""
         for key in parked.keys:
             self.by_key.setdefault(key, {})[parked] = None
         self.by_owner.setdefault(parked.owner, {})[parked] = None
         self.sequence += 1
         self.parked += 1
         heapq.heappush(self.deadlines, (parked.deadline_ms, self.sequence, parked))
+        return self.deadlines[0][2] is parked
 
     def wake(self, key: Key, now_ms: int, about: Key = None) -> None:
         """Ask all that wait under a key whether they are ready; `about` is what it is woken for, if there is
@@ -112,15 +114,20 @@ class Waiting:
     def _forget(self, parked: Parked) -> None:
         """Unfile it. Its deadline stays in the heap for now, and is skipped when it comes up."""
         parked.reply = None
-        for index, key in [(self.by_owner, parked.owner), *((self.by_key, key) for key in parked.keys)]:
-            filed = index.get(key)
-            if filed is not None and filed.pop(parked, parked) is None and not filed:
-                del index[key]
+        _unfile(self.by_owner, parked.owner, parked)
+        for key in parked.keys:
+            _unfile(self.by_key, key, parked)
         parked.keys, parked.ready, parked.expire = (), _gone, _gone
         self.parked -= 1
         if len(self.deadlines) > max(2 * self.parked, DEADLINES_MIN):
             self.deadlines = [deadline for deadline in self.deadlines if deadline[2].reply is not None]
             heapq.heapify(self.deadlines)
+
+
+def _unfile(index: dict[Hashable, dict[Parked, None]], key: Hashable, parked: Parked) -> None:
+    filed = index.get(key)
+    if filed is not None and filed.pop(parked, parked) is None and not filed:
+        del index[key]
 
 
 def _gone(*_: Any) -> None:

@@ -79,7 +79,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
 
     def find(self, topic: str, index: int) -> Partition:
         """The partition if this broker holds it, else the error that tells a client where it stands."""
-        topic_partition = TopicPartition(topic, index)
+        topic_partition = tuple.__new__(TopicPartition, (topic, index))  # in half the time of its class
         partition = self._here.get(topic_partition)
         if partition is not None:
             return partition

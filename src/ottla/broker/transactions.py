@@ -24,7 +24,6 @@ from ottla.broker.producer_ids import ProducerIds
 from ottla.controller.image import Image
 from ottla.controller.topics import NewTopic
 from ottla.coordinator.runtime import Runtime
-from ottla.coordinator.turn import Turn
 from ottla.log.chores import OnChore
 from ottla.replication.partition import Partition
 from ottla.txn.config import TransactionConfig
@@ -141,12 +140,9 @@ class Transactions:
 
     # -- operations --
 
-    def execute(
-        self, transactional_id: str, now_ms: int, operation: Callable[[TransactionShard, Turn], None]
-    ) -> None:
+    def check_key(self, transactional_id: str) -> None:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "A transactional id is not empty.")
-        self.runtime.execute(self.partition_of(transactional_id).partition, now_ms, operation)
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self.runtime.shard(self.partition_of(transactional_id).partition)

@@ -72,7 +72,6 @@ class Shard(Protocol):
 
 
 S = TypeVar("S", bound=Shard)
-R = TypeVar("R")
 
 
 class Journal(Protocol):
@@ -308,14 +307,18 @@ class Runtime(Generic[S]):
     def execute(self, index: int, now_ms: int, operation: Callable[[S, Turn], None]) -> None:
         """Run one operation. An ApiError it raises has changed nothing."""
         loaded = self._loaded(index)
-        turn = self._run(loaded, now_ms, lambda turn: operation(loaded.shard, turn))
+        turn = self._run(loaded, now_ms, partial(operation, loaded.shard))
         self._finish(loaded, turn)
 
     def end_transaction(self, index: int, marker: Marker, now_ms: int, answer: Answer) -> None:
         """End a producer's transaction. The answer is given as True; one that had ended is told alike."""
         loaded = self._loaded(index)
         turn = Turn(now_ms, self.wall_ms(now_ms))
-        offset = self._stored(loaded, turn, partial(loaded.journal.append_end, marker, now_ms, turn.wall_ms))
+        try:
+            offset = loaded.journal.append_end(marker, now_ms, turn.wall_ms)
+        except ApiError as error:
+            self._on_refused(loaded, turn, error)
+            raise
         if offset is not None:
             loaded.shard.replay_end(StoredEnd(marker.producer_id, marker.committed, offset))
         turn.answer(answer, True)
@@ -393,8 +396,11 @@ class Runtime(Generic[S]):
         if turn.is_divisible:
             self._store_in_pieces(loaded, turn)
         elif turn.records:
-            append = partial(loaded.journal.append, turn.records, now_ms, turn.wall_ms, turn.writer)
-            offset = self._stored(loaded, turn, append)
+            try:
+                offset = loaded.journal.append(turn.records, now_ms, turn.wall_ms, turn.writer)
+            except ApiError as error:
+                self._on_refused(loaded, turn, error)
+                raise
             if turn.is_replayed:
                 self._replay(loaded, turn, turn.records, offset)
         for then in turn.then:
@@ -432,28 +438,26 @@ class Runtime(Generic[S]):
         if refused is not None and turn.answers:
             raise refused
 
-    def _stored(self, loaded: Loaded[S], turn: Turn, append: Callable[[], R]) -> R:
-        try:
-            return append()
-        except ApiError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self.unload(loaded.index)  # its disk failed, and cannot be read again either
-                self.on_reloaded(loaded.index, turn.now_ms)
-            elif not turn.is_replayed:
-                # What is not replayed has changed in memory already: go back to what is stored.
-                self._load(loaded.index, loaded.journal, loaded.leader_epoch, turn.now_ms)
-                self.on_reloaded(loaded.index, turn.now_ms)
-            raise
+    def _on_refused(self, loaded: Loaded[S], turn: Turn, error: ApiError) -> None:
+        """The journal has not taken what a turn decided."""
+        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            self.unload(loaded.index)  # its disk failed, and cannot be read again either
+            self.on_reloaded(loaded.index, turn.now_ms)
+        elif not turn.is_replayed:
+            # What is not replayed has changed in memory already: go back to what is stored.
+            self._load(loaded.index, loaded.journal, loaded.leader_epoch, turn.now_ms)
+            self.on_reloaded(loaded.index, turn.now_ms)
 
     def _finish(self, loaded: Loaded[S], turn: Turn, timers_from_ms: int = 0) -> None:
-        timers = {
-            key: None if due_ms is None else max(due_ms, timers_from_ms)
-            for key, due_ms in turn.timers.items()
-        }
-        loaded.timers.apply(timers)
-        for due_ms in timers.values():
-            if due_ms is not None:
-                self._wake_at(due_ms)
+        if turn.timers:
+            timers = {
+                key: None if due_ms is None else max(due_ms, timers_from_ms)
+                for key, due_ms in turn.timers.items()
+            }
+            loaded.timers.apply(timers)
+            for due_ms in timers.values():
+                if due_ms is not None:
+                    self._wake_at(due_ms)
         for answer, reply in turn.answers:
             answer.reply, answer.after_offset = reply, loaded.journal.end_offset
             answer.given_ms = turn.now_ms

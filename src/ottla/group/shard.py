@@ -55,6 +55,7 @@ from ottla.group.records import (
     OffsetCommitValue,
     parse,
     store,
+    store_offset,
 )
 from ottla.group.topics import Topics
 from ottla.wire.messages import consumer_group_describe, describe_groups
@@ -304,7 +305,7 @@ class GroupShard:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
         self._check_commit(group, commit)
-        topics = (committed.topic for committed in commit.offsets)
+        topics = [committed.topic for committed in commit.offsets]
         if commit.writer is not None:
             self._deleted_topics.check_transaction(commit.group_id, topics)
             turn.writer = commit.writer
@@ -321,7 +322,7 @@ class GroupShard:
                 commit_timestamp=turn.wall_ms,
                 expire_timestamp=expire_ms,
             )
-            turn.write(store(OffsetCommit(commit.group_id, committed.topic, committed.partition, value)))
+            turn.write(store_offset(commit.group_id, committed.topic, committed.partition, value))
         turn.tell(OffsetsCommitted(len(commit.offsets)))
         turn.answer(answer, response)
 

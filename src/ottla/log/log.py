@@ -34,7 +34,7 @@ from ottla.log.snapshots import SNAPSHOT, encode
 from ottla.log.time_search import TimestampedOffset, Walk, offset_for_timestamp
 from ottla.log.transaction_index import AbortedTransaction
 from ottla.log.validation import Checked, Judge, Validator, check_replicated
-from ottla.records.batch import BatchHeader, assign
+from ottla.records.batch import LOG_APPEND_TIME, BatchHeader, assign
 from ottla.records.check import Budget
 from ottla.records.control import Marker, build_marker
 
@@ -209,8 +209,8 @@ class Log:
                 self.segments.add_aborted(aborted)
         if end >= self._durability.flush_at:
             self._durability.on_append(base_offset, end, now_ms)
-        stamp = timestamp if header.is_log_append_time else -1
-        return Appended(base_offset, last_offset, stamp, self.log_start_offset, False)
+        stamp = timestamp if header.attributes & LOG_APPEND_TIME else -1
+        return tuple.__new__(Appended, (base_offset, last_offset, stamp, self.log_start_offset, False))
 
     def append_marker(self, marker: Marker, *, leader_epoch: int, now_ms: int, wall_ms: int) -> Appended:
         """End a producer's transaction, as leader. One that was ended already is not ended again: its marker

@@ -26,6 +26,7 @@ from ottla.log.config import LogConfig
 from ottla.records.batch import (
     CODEC_MASK,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     NO_TIMESTAMP,
@@ -42,6 +43,7 @@ from ottla.records.compression import DECOMPRESSED_BYTES_MAX, Codec, OverLimitEr
 from ottla.records.record import open_body
 from ottla.records.times import walk_times
 
+ZSTD = int(Codec.ZSTD)  # to look up a member of an enum takes longer
 ZSTD_SINCE_PRODUCE = 7
 RECORD_ERRORS_MAX = 1_000
 
@@ -191,9 +193,10 @@ def items_at_once(request_bytes: int) -> int:
 
 def budget_at_once(request_bytes: int, items_left: int = ITEMS_PER_ROUND) -> Budget:
     """The same, and less where `items_left` of the round are few."""
-    items = min(items_left, items_at_once(request_bytes))
-    room = min(BYTES_AT_ONCE, BYTES_FREE + request_bytes * BYTES_RATIO)
-    return Budget(max(items, ITEMS_MIN), room, _stop)
+    items, room = ITEMS_FREE + request_bytes // ITEM_BYTES, BYTES_FREE + request_bytes * BYTES_RATIO
+    if items > items_left or items > ITEMS_AT_ONCE or room > BYTES_AT_ONCE:  # which is not so for most
+        items, room = max(min(items, ITEMS_AT_ONCE, items_left), ITEMS_MIN), min(room, BYTES_AT_ONCE)
+    return Budget(items, room, _stop)
 
 
 class Validator:
@@ -258,7 +261,7 @@ class Validator:
     ) -> Checked:
         """All of `check` but the timestamps, which are the business of whoever appends."""
         header = self._check_header(view, internal)
-        if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
+        if header.attributes & CODEC_MASK == ZSTD and produce_version < ZSTD_SINCE_PRODUCE:
             raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later.")
         if internal and (self._codec is None or self._codec == header.codec or header.is_control):
             return tuple.__new__(Checked, (view, header, header.max_timestamp))  # of our own making
@@ -319,13 +322,13 @@ class Validator:
     ) -> None:
         """Most batches need not be opened to know that nothing is wrong with any record."""
         is_strange = (
-            newest > min(now_ms + self._after_max_ms, LONG_MAX) or header.base_timestamp < NO_TIMESTAMP
+            newest > now_ms + self._after_max_ms or newest > LONG_MAX or header.base_timestamp < NO_TIMESTAMP
         )
         if (
             (is_strange and not self._append_time)
             or self._compacts
             or self._before_max_ms < LONG_MAX
-            or header.is_log_append_time
+            or header.attributes & LOG_APPEND_TIME
         ):
             code, rejected, without_key = ErrorCode.INVALID_RECORD, list[tuple[int, str]](), 0
             for index, fault, reason in self._faults(header, body, now_ms, budget):

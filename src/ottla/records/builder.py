@@ -70,28 +70,28 @@ def build_batch(
         last_offset_delta = deltas[-1] if records else 0
     times = [record[3] for record in records] or [NO_TIMESTAMP]
     base_timestamp = times[0] if delete_horizon_ms is None else delete_horizon_ms
-    header = BatchHeader(
-        base_offset=base_offset,
-        length=0,
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=(LOG_APPEND_TIME if log_append_time_ms is not None else 0)
+    attributes = (
+        (LOG_APPEND_TIME if log_append_time_ms is not None else 0)
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
-        | (DELETE_HORIZON if delete_horizon_ms is not None else 0),
-        last_offset_delta=last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max(times) if log_append_time_ms is None else log_append_time_ms,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        count=len(records),
+        | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
+        | codec
     )
     body = bytearray()
     for delta, (key, value, headers, timestamp) in zip(deltas, records, strict=True):
         body += encode_record(delta, timestamp - base_timestamp, key, value, headers)
-    return seal(header, body, codec, level)
+    packed = body if codec is Codec.NONE else compress(codec, body, level)
+    newest = max(times) if log_append_time_ms is None else log_append_time_ms
+    batch = bytearray(
+        HEADER.pack(
+            base_offset, HEADER_SIZE - LOG_OVERHEAD + len(packed), leader_epoch, MAGIC, 0, attributes,
+            last_offset_delta, base_timestamp, newest, producer_id, producer_epoch, base_sequence,
+            len(records),
+        )
+    )  # fmt: skip
+    batch += packed
+    set_crc(batch)
+    return batch
 
 
 def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = None) -> bytearray:
@@ -125,9 +125,12 @@ def of_producer(batch: Buffer, producer_id: int, producer_epoch: int, base_seque
 def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
 ) -> bytes:
-    parts = [b"\x00", varint(timestamp_delta), varint(offset_delta), *_field(key), *_field(value)]
-    parts.append(encode_headers(headers))
-    fields = b"".join(parts)
+    fields = b"".join((
+        b"\x00", varint(timestamp_delta), varint(offset_delta),
+        _NULL if key is None else varint(len(key)) + key,
+        _NULL if value is None else varint(len(value)) + value,
+        encode_headers(headers) if headers else b"\x00",
+    ))  # fmt: skip
     return varint(len(fields)) + fields
 
 

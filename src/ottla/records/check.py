@@ -105,8 +105,12 @@ def check_records(
     budget = Budget() if budget is None else budget
     budget.headers = headers_max if strict else UNLIMITED
     at, done, newest = 0, 0, NO_RECORDS
-    steps = count if count <= _PLAIN_RECORDS_MAX else _STEPS_MIN
+    steps = _STEPS_MIN
     try:
+        if count <= _PLAIN_RECORDS_MAX:
+            budget.spend(count)
+            _, at, newest = _step(data, 0, 0, count, NO_RECORDS, strict, budget)
+            done = count
         while done < count:
             budget.spend(steps)
             last, at, newest = _step(data, at, done, steps, newest, strict, budget)

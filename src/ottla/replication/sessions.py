@@ -53,7 +53,7 @@ class Wanted:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return tuple.__new__(TopicPartition, (self.topic, self.partition))  # in half the time of its class
 
 
 @dataclass(slots=True)

@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         self.unsent_ms = 0  # when the client last read some of it
         self._queued_bytes = 0
+        self._has_held = False  # memory for requests, when that was last told
         self._core = core
         self._clients = clients
         self._splitter = Splitter(core.config.socket_request_bytes_max, scratch)
@@ -273,9 +274,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self.is_parked and self._is_writable and self._transport is not None:
                 # Before the next frame: who has proved itself may send more.
-                if self.is_stranger:
-                    self._open_gate()
-                is_guest = bool(self.guest_because) and self.is_guest
+                is_known = not self.is_stranger and not self.guest_because
+                is_guest = not is_known and self._is_guest_still()
                 frame = self._splitter.next()
                 if frame is None:
                     break
@@ -298,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
                     self.is_parked = True
                     self._queued_bytes = len(frame) if answer is Silence.QUEUED else 0
                 served = frame
+                if is_known and self._splitter.is_empty:
+                    break  # as after most requests
             self._splitter.keep()
             if self._queued_bytes:
                 self._splitter.idle()  # what waits has a copy of its own
@@ -307,11 +309,23 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             spent_ns = (sent_ns or meter.clock_ns()) - begun_ns
-            turns.spend(spent_ns)
+            turns.spent_ns += spent_ns
             if spent_ns // 1_000 > self._core.stalls.limit_us and served is not None:
                 self._core.stalls.note_request(served, self.peer, spent_ns // 1_000)
         self._set_reading(self._is_writable and not self.is_parked and not self._is_waiting)
-        self._clients.on_held(self, now_ms)
+        self._tell_held(now_ms)
+
+    def _is_guest_still(self) -> bool:
+        """Of one that has to prove something: look whether it has."""
+        if self.is_stranger:
+            self._open_gate()
+        return self.is_guest
+
+    def _tell_held(self, now_ms: int) -> None:
+        """Most hold nothing, and held nothing before."""
+        has_held, self._has_held = self._has_held, self.is_parked or self._splitter.held > 0
+        if has_held or self._has_held:
+            self._clients.on_held(self, now_ms)
 
     def _write(self, chunks: list[Buffer]) -> None:
         if self._transport is None:
@@ -327,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
             self._clients.on_unsent(self._core.now_ms())
 
     def _set_reading(self, wanted: bool) -> None:
-        if self._transport is None or wanted == self._is_reading or self._transport.is_closing():
+        if wanted == self._is_reading or self._transport is None or self._transport.is_closing():
             return
         self._is_reading = wanted
         if wanted:

@@ -18,26 +18,23 @@ class Waiter(Protocol):
 
 class Turns:
     def __init__(self) -> None:
-        self._spent_ns = 0
+        self.spent_ns = 0  # in this round, by all connections
         self._waiting: dict[Waiter, None] = {}
 
     def __bool__(self) -> bool:
         """Must there be another round?"""
-        return bool(self._waiting) or self._spent_ns > SHARE_NS // 2
+        return bool(self._waiting) or self.spent_ns > SHARE_NS // 2
 
     def is_over(self, spent_ns: int) -> bool:
         """Has who was served for so long, with all who were served before it, used up the round?"""
-        return self._spent_ns + spent_ns > SHARE_NS
+        return self.spent_ns + spent_ns > SHARE_NS
 
     def wait(self, connection: Waiter) -> None:
         self._waiting[connection] = None
 
-    def spend(self, spent_ns: int) -> None:
-        self._spent_ns += spent_ns
-
     def begin_round(self) -> None:
         """All are served again, those who wait first."""
-        self._spent_ns = 0
+        self.spent_ns = 0
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             connection.go_on()

@@ -129,9 +129,19 @@ class Core:
         self._end_round()
 
     def carry_out_answers(self) -> None:
-        """As `carry_out`, after the requests of a connection: most leave nothing else behind."""
-        broker = self.broker
-        if broker.outbox.is_stirred or broker.outbox.effects or broker.store.next_sync_ms is not None:
+        """As `carry_out`, after the requests of a connection: most leave nothing else behind, or answers to
+        others who waited for them."""
+        broker, outbox = self.broker, self.broker.outbox
+        if (
+            outbox.effects
+            and not outbox.is_stirred
+            and not self._is_carrying
+            and _are_replies(outbox.effects)
+        ):
+            begun_us = self.stalls.elapsed_us()
+            self._carry_once()  # what else comes of it is seen to below, as ever
+            self._end_of(EFFECTS, begun_us)
+        if outbox.is_stirred or outbox.effects or broker.store.next_sync_ms is not None:
             self.carry_out()
         else:
             self._end_round()
@@ -143,14 +153,17 @@ class Core:
             asyncio.get_running_loop().call_soon(self._begin_round)
 
     def _carry(self) -> None:
+        while self.broker.outbox.effects:
+            self._carry_once()
+
+    def _carry_once(self) -> None:
         self._is_carrying = True
         try:
-            while self.broker.outbox.effects:
-                for effect in self.broker.outbox.take():
-                    # Once the broker ends, the workers are gone, and closing the logs makes everything
-                    # durable, if anything can.
-                    if not self.is_ending:
-                        self._carriers[type(effect)](effect)
+            for effect in self.broker.outbox.take():
+                # Once the broker ends, the workers are gone, and closing the logs makes everything durable,
+                # if anything can.
+                if not self.is_ending:
+                    self._carriers[type(effect)](effect)
         finally:
             self._is_carrying = False
 
@@ -291,3 +304,8 @@ class Core:
                 "deadline",
                 is_repeated=True,
             )
+
+
+def _are_replies(asked: list[Effect]) -> bool:
+    """Of a broker that asks for nothing else, nothing is due earlier than before."""
+    return {*map(type, asked)} == {effects.Reply}

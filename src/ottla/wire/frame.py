@@ -49,10 +49,16 @@ class Splitter:
         """The bytes of memory that this connection holds for itself."""
         return len(self._own) if self._own is not None else 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Has all that was received been handed out?"""
+        return self._at == self._end
+
     def buffer(self, hint: int = -1) -> memoryview:  # noqa: ARG002  (asyncio passes it; we know better)
         """Room to receive into: never empty. Frames handed out before are void."""
         if self._at == self._end:
-            self._empty()
+            if self._end:
+                self._empty()
             self._target, self._target_end = self._scratch, 0
             return self._scratch
         self.keep()
