@@ -133,8 +133,7 @@ class Exchange:
     client_host: str
     size: int
     meter: RequestMeter
-    # That it would have more, if it named what its fetch session is about.
-    session_bytes: int = field(default=0, init=False)
+    session_bytes: int = field(default=0, init=False)  # more, if it named what its fetch session is about
     is_broker: bool = field(default=False, init=False)
     keep: Callable[[Encoded], None] | None = field(default=None, init=False)
     last: LastAnswer | None = field(default=None, init=False)
@@ -182,12 +181,11 @@ class Exchange:
         change when the coordinators are called next."""
         if self.broker.access.authorizer is not None:
             return None
-        coordinators = self.broker.coordinators
-        due_ms = coordinators.next_ms()
+        due_ms = self.broker.coordinators.next_ms()
         try:
             return self.answer_at_once(self.decoded(frame, at), now_ms)
         finally:
-            if coordinators.next_ms() != due_ms:
+            if self.broker.coordinators.next_ms() != due_ms:
                 self.broker.outbox.is_stirred = True
 
     def answer_again(self, kept: Encoded) -> list[Buffer] | Silence:
