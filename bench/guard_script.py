@@ -176,6 +176,7 @@ async def _run() -> dict[str, dict[str, int]]:
         Asker(server).ask(groups.find_coordinator(GROUP))  # which makes its topic
         for prepare in (_metadata, _produce(100, 0), _commit):
             await _until_done(prepare, server)
+        await asyncio.sleep(0.05)  # a round that this has used up is over then, on a slow machine, too
         _stop_the_clock(server)
         for name, case in CASES.items():
             asker, counter = Asker(server), Counter()
