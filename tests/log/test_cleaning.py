@@ -9,12 +9,15 @@ from tests.log.cleaning_helpers import (
     content,
     headers,
     keyed,
+    place,
     state,
     write,
 )
 from tests.log.helpers import NOW, append, newest, open_log, records
 from tests.log.simdisk import SimDisk
 
+from ottla.base.files import Syncable
+from ottla.log.compaction import rewrite
 from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.recovery import CLEANED
 from ottla.records.batch import set_crc
@@ -310,6 +313,36 @@ def test_indexes_of_a_cleaned_segment_lead_to_its_records():
         assert [one.offset for one in records(log, offset)] == list(range(max(offset, 150), 200))
     assert log.offset_for_timestamp(NOW).offset == 150
     assert log.offset_for_timestamp(NOW + 177).offset == 177
+
+
+class LateSyncs:
+    """Syncs that have not begun when the last record is written."""
+
+    def __init__(self) -> None:
+        self.left: list[Syncable] = []
+
+    def begin(self, file: Syncable) -> None:
+        self.left.append(file)
+
+    def finish(self) -> None:
+        for file in self.left:
+            file.sync()
+        self.left.clear()
+
+
+def test_syncs_may_come_late_and_are_done_with_when_there_is_a_result(monkeypatch):
+    monkeypatch.setattr(rewrite, "_WRITE_BYTES", 1)
+    monkeypatch.setattr(rewrite, "_SYNC_BYTES", 1)
+    log = open_log(SimDisk(), **COMPACT)
+    for names in (("a", "b"), ("a", "c")):
+        for name in names:
+            write(log, (name, "1"))
+        close_segment(log)
+    cleaner, task = begin(log)
+    syncs = LateSyncs()
+    place(cleaner, log, clean(log.files, task, syncs=syncs))
+    assert not syncs.left
+    assert [key for _, key, _ in content(log)] == ["b", "a", "c"]
 
 
 def test_damage_is_reported_with_file_and_position_and_nothing_is_replaced():

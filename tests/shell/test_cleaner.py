@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -19,7 +21,7 @@ from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanResult, Cl
 from ottla.log.config import LogConfig, StoreConfig
 from ottla.log.log import Log
 from ottla.records.builder import NewRecord, build_batch
-from ottla.shell.cleaner import NICENESS, Cleaners, Throttle
+from ottla.shell.cleaner import NICENESS, BackgroundSyncs, Cleaners, Throttle
 
 
 def made(folder: Path) -> tuple[Log, CleanTask]:
@@ -165,3 +167,44 @@ def test_a_cleaner_that_stands_still_dies_with_its_broker() -> None:
             broker.kill()
             with contextlib.suppress(psutil.NoSuchProcess):
                 cleaner.kill()
+
+
+class Recorded:
+    """A file that can be synced once it is let go, and notes that it was."""
+
+    def __init__(self, name: str, synced: list[str], error: OSError | None = None) -> None:
+        self.name = name
+        self.synced = synced
+        self.error = error
+        self.may_go = threading.Event()
+
+    def sync(self) -> None:
+        assert self.may_go.wait(30)
+        self.synced.append(self.name)
+        if self.error is not None:
+            raise self.error
+
+
+def test_files_are_synced_in_their_order_while_the_cleaning_goes_on() -> None:
+    synced: list[str] = []
+    files = [Recorded(name, synced) for name in ("log", "index", "folder")]
+    with contextlib.closing(BackgroundSyncs()) as syncs:
+        for file in files:
+            syncs.begin(file)
+        assert synced == []
+        for file in files:
+            file.may_go.set()
+        syncs.finish()
+        assert synced == ["log", "index", "folder"]
+
+
+def test_a_sync_that_failed_is_heard_of_when_all_is_finished() -> None:
+    synced: list[str] = []
+    files = [Recorded("log", synced, OSError(errno.EIO, "broken")), Recorded("index", synced)]
+    with contextlib.closing(BackgroundSyncs()) as syncs:
+        for file in files:
+            syncs.begin(file)
+        for file in files:
+            file.may_go.set()
+        with pytest.raises(OSError, match="broken"):
+            syncs.finish()

@@ -3,7 +3,8 @@
 The parent (`Cleaners`) has a thread wait for each child: it sends a task through the child's standard input
 and reads the outcome from its standard output. The child (`main`) runs at a low priority, keeps to the rate
 of the task, and ends when its input does; Linux kills it as soon as its parent dies. A broker that dies must
-take its cleaners with it: they would write among the files of the next one.
+take its cleaners with it: they would write among the files of the next one. A thread in it waits for the disk
+(`BackgroundSyncs`); it needs the interpreter a few times per segment only.
 
 Not obvious: this is a plain child and not one of `multiprocessing`, which would import the program's main
 module again; that may be anybody's script with an embedded broker in it.
@@ -18,10 +19,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import BinaryIO
 
-from ottla.base.files import OsFiles
+from ottla.base.files import OsFiles, Syncable
 from ottla.log.compaction.rewrite import CleaningError, clean
 from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.shell.worker import Worker, WorkerTimes
@@ -111,6 +114,27 @@ class Throttle:
         raise SystemExit(1)
 
 
+class BackgroundSyncs:
+    """Syncs in a thread, one after the other, while the next records are cleaned."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="ottla-sync")
+        self._left: deque[Future[None]] = deque()
+
+    def begin(self, file: Syncable) -> None:
+        while self._left and self._left[0].done():
+            self._left.popleft().result()
+        self._left.append(self._pool.submit(file.sync))
+
+    def finish(self) -> None:
+        while self._left:
+            self._left.popleft().result()
+
+    def close(self) -> None:
+        """What has not begun is given up."""
+        self._pool.shutdown(cancel_futures=True)
+
+
 def main() -> None:
     """What the child does."""
     with contextlib.suppress(ImportError, AttributeError, OSError):  # then it notices by its input alone
@@ -135,7 +159,8 @@ def outcome_of(task: CleanTask, source: BinaryIO) -> CleanOutcome:
         return bool(select.select([source], [], [], 0)[0])
 
     try:
-        return clean(OsFiles(), task, Throttle(task.bytes_per_second, is_orphaned))
+        with contextlib.closing(BackgroundSyncs()) as syncs:
+            return clean(OsFiles(), task, Throttle(task.bytes_per_second, is_orphaned), syncs)
     except CleaningError as damage:
         return CleanFailed(reason=str(damage), damaged=True)
     except OSError as error:

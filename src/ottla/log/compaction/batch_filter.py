@@ -145,7 +145,8 @@ class Filter:
             return self._emptied(header)
         if any(raw[5] is None for raw in kept) and not header.has_delete_horizon:
             return _with_horizon(header, kept, self._horizon_ms)
-        return _rewritten(header, body, [(raw[0], raw[1]) for raw in kept], max(raw[3] for raw in kept))
+        pieces = [body[raw[0] : raw[1]] for raw in kept]
+        return _rewritten(header, pieces, len(kept), max(raw[3] for raw in kept))
 
     def _emptied(self, header: BatchHeader) -> Kept | None:
         last = self._last_writes.get(header.producer_id)
@@ -163,26 +164,34 @@ def _body(header: BatchHeader, view: memoryview) -> bytes:
 
 
 def _some(header: BatchHeader, body: bytes, places: list[int]) -> Kept:
+    """The records at these places, counted from 0. Those that follow each other are copied as one piece."""
     starts = starts_of(body, header.count)
-    newest = _newest_delta(body, [starts[at] for at in places], header.max_timestamp - header.base_timestamp)
-    return _rewritten(header, body, [(starts[at], starts[at + 1]) for at in places], newest)
+    pieces = []
+    first, after = places[0], places[0]
+    for place in places:
+        if place != after:
+            pieces.append(body[starts[first] : starts[after]])
+            first = place
+        after = place + 1
+    pieces.append(body[starts[first] : starts[after]])
+    newest = _newest_delta(body, starts, places, header.max_timestamp - header.base_timestamp)
+    return _rewritten(header, pieces, len(places), newest)
 
 
-def _newest_delta(body: bytes, starts: list[int], limit: int) -> int:
+def _newest_delta(body: bytes, starts: list[int], places: list[int], limit: int) -> int:
     """The largest timestamp delta of these records. None is above `limit`, and it is often the last."""
-    newest = time_delta_of(body, starts[-1])
-    for start in reversed(starts):
+    newest = time_delta_of(body, starts[places[-1]])
+    for place in reversed(places):
         if newest >= limit:
             break
-        newest = max(newest, time_delta_of(body, start))
+        newest = max(newest, time_delta_of(body, starts[place]))
     return newest
 
 
-def _rewritten(header: BatchHeader, body: bytes, spans: list[tuple[int, int]], newest_delta: int) -> Kept:
+def _rewritten(header: BatchHeader, pieces: list[bytes], count: int, newest_delta: int) -> Kept:
     if not header.is_log_append_time:
         header = header._replace(max_timestamp=header.base_timestamp + newest_delta)
-    joined = b"".join([body[start:stop] for start, stop in spans])
-    return _sealed(header._replace(count=len(spans)), joined, header.codec)
+    return _sealed(header._replace(count=count), b"".join(pieces), header.codec)
 
 
 def _with_horizon(header: BatchHeader, kept: list[RawRecord], horizon_ms: int) -> Kept:

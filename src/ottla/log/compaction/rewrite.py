@@ -6,14 +6,16 @@ every key in the dirty part, the second rewrites all segments from the log's fir
 Segments go together into one as long as the next is sure to fit (Kafka judges by the sizes before cleaning,
 and so ends up with more files). One that loses nothing, and is alone, keeps its file.
 
-When it is done, the new files are on disk, and the owner of the log puts them into place (see `swap`).
+When it is done, the new files are on disk, and the owner of the log puts them into place (see `swap`). What
+was written is handed to `Syncs` piece by piece: the disk may be at work while the next records are read.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
 from ottla.base.errors import ApiError
-from ottla.base.files import File, Files
+from ottla.base.files import File, Files, Syncable
 from ottla.log.compaction.batch_filter import Filter, LastWrite
 from ottla.log.compaction.offset_map import OffsetMap
 from ottla.log.compaction.task import CleanResult, CleanStats, CleanTask, Group, Source
@@ -35,18 +37,36 @@ from ottla.records.batch import BatchHeader
 
 GROUP_MAX = 100  # so many are renamed at one go by the owner of the log, who has other things to do
 _WRITE_BYTES = 1 << 20
+_SYNC_BYTES = 32 << 20
 
 # Called with the bytes read or written since the last call; it may wait, to keep to a rate.
 Pace = Callable[[int], None]
+
+
+class Syncs(Protocol):
+    """Makes files durable, at once or in the order of `begin`; `finish` waits, and raises what went wrong."""
+
+    def begin(self, file: Syncable) -> None: ...
+    def finish(self) -> None: ...
+
+
+class SyncsAtOnce:
+    def begin(self, file: Syncable) -> None:
+        file.sync()
+
+    def finish(self) -> None:
+        pass
 
 
 class CleaningError(Exception):
     """A log that cannot be cleaned, because of what is in it; the message says where."""
 
 
-def clean(files: Files, task: CleanTask, pace: Pace = lambda _: None) -> CleanResult:
+def clean(
+    files: Files, task: CleanTask, pace: Pace = lambda _: None, syncs: Syncs | None = None
+) -> CleanResult:
     """Do the work. `CleaningError` for damage, `OSError` as it comes."""
-    cleaning = _Cleaning(files, task, pace)
+    cleaning = _Cleaning(files, task, pace, syncs or SyncsAtOnce())
     try:
         return cleaning.run()
     except TornError as torn:
@@ -56,10 +76,11 @@ def clean(files: Files, task: CleanTask, pace: Pace = lambda _: None) -> CleanRe
 
 
 class _Cleaning:
-    def __init__(self, files: Files, task: CleanTask, pace: Pace) -> None:
+    def __init__(self, files: Files, task: CleanTask, pace: Pace, syncs: Syncs) -> None:
         self.files = files
         self.task = task
         self.pace = pace
+        self.syncs = syncs
         self.stats = CleanStats()
         self.where = ("", 0)
         self.config = LogConfig(
@@ -80,7 +101,8 @@ class _Cleaning:
         groups = tuple(self._rewrite_all(keep, latest.next_offset))
         stats.keys = len(latest.offsets)
         stats.map_utilization = latest.bytes_used / max(task.memory_bytes, 1)
-        self.files.syncable(task.directory).sync()
+        self.syncs.begin(self.files.syncable(task.directory))
+        self.syncs.finish()
         return CleanResult(end_offset=latest.next_offset, groups=groups, stats=stats)
 
     # The first pass
@@ -129,22 +151,25 @@ class _Cleaning:
                 self.files.remove(path)
         sources: list[Source] = []
         changed, keep.retained = False, TransactionIndex()
-        out = _Output(self.files.open(paths[".log"]), self.pace)
+        out = _Output(self.files.open(paths[".log"]), self.pace, self.syncs)
         try:
             while left and (not sources or self._fits(target, len(sources), len(keep.retained), *left[0])):
                 sources.append(left.popleft()[0])
                 changed = self._filter(sources[-1], target, out, keep) or changed
-            out.finish()
-        finally:
+            out.write()
+        except BaseException:
             out.file.close()
-        if not changed and len(sources) == 1:
+            raise
+        is_needed = changed or len(sources) > 1
+        self.syncs.begin(_Closing(out.file, is_needed))
+        if not is_needed:
             self.files.remove(paths[".log"])
             return None
         index, times = target.index_bytes()
         transactions = keep.retained.to_bytes()
         for suffix, data in ((".index", index), (".timeindex", times), (".txnindex", transactions)):
             self.files.write_atomic(paths[suffix], data, sync=False)
-            self.files.syncable(paths[suffix]).sync()
+            self.syncs.begin(self.files.syncable(paths[suffix]))
         return Group(bases=tuple(source.base_offset for source in sources), size=target.size)
 
     def _fits(self, target: Segment, count: int, aborted: int, source: Source, after: int) -> bool:
@@ -222,28 +247,44 @@ class _Cleaning:
 
 
 class _Output:
-    """The cleaned log file, written in large pieces."""
+    """The cleaned log file, written in large pieces, of which the disk hears early."""
 
-    __slots__ = ("_parts", "_size", "file", "pace")
+    __slots__ = ("_parts", "_size", "_syncs", "_told", "file", "pace")
 
-    def __init__(self, file: File, pace: Pace) -> None:
+    def __init__(self, file: File, pace: Pace, syncs: Syncs) -> None:
         self.file = file
         self.pace = pace
+        self._syncs = syncs
         self._parts: list[memoryview | bytearray] = []
         self._size = 0
+        self._told = 0
 
     def append(self, batch: memoryview | bytearray) -> None:
         self._parts.append(batch)
         self._size += len(batch)
         if self._size >= _WRITE_BYTES:
-            self._write()
+            self.write()
+            if self.file.size - self._told >= _SYNC_BYTES:
+                self._told = self.file.size
+                self._syncs.begin(self.file)
 
-    def finish(self) -> None:
-        self._write()
-        self.file.sync()
-
-    def _write(self) -> None:
+    def write(self) -> None:
         if self._size:
             self.file.append(b"".join(self._parts))
             self.pace(self._size)
             self._parts, self._size = [], 0
+
+
+class _Closing(NamedTuple):
+    """The end of a file that is written: it stays open until the syncs before are done, so that none of them
+    misses an error of the disk."""
+
+    file: File
+    is_needed: bool
+
+    def sync(self) -> None:
+        try:
+            if self.is_needed:
+                self.file.sync()
+        finally:
+            self.file.close()
