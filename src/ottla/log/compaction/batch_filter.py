@@ -163,28 +163,28 @@ def _body(header: BatchHeader, view: memoryview) -> bytes:
     return bytes(open_body(view, header))
 
 
-def _some(header: BatchHeader, body: bytes, places: list[int]) -> Kept:
-    """The records at these places, counted from 0. Those that follow each other are copied as one piece."""
+def _some(header: BatchHeader, body: bytes, numbers: list[int]) -> Kept:
+    """The records with these numbers, from 0. Those that follow each other are copied as one piece."""
     starts = starts_of(body, header.count)
     pieces = []
-    first, after = places[0], places[0]
-    for place in places:
-        if place != after:
+    first, after = numbers[0], numbers[0]
+    for number in numbers:
+        if number != after:
             pieces.append(body[starts[first] : starts[after]])
-            first = place
-        after = place + 1
+            first = number
+        after = number + 1
     pieces.append(body[starts[first] : starts[after]])
-    newest = _newest_delta(body, starts, places, header.max_timestamp - header.base_timestamp)
-    return _rewritten(header, pieces, len(places), newest)
+    newest = _newest_delta(body, starts, numbers, header.max_timestamp - header.base_timestamp)
+    return _rewritten(header, pieces, len(numbers), newest)
 
 
-def _newest_delta(body: bytes, starts: list[int], places: list[int], limit: int) -> int:
+def _newest_delta(body: bytes, starts: list[int], numbers: list[int], limit: int) -> int:
     """The largest timestamp delta of these records. None is above `limit`, and it is often the last."""
-    newest = time_delta_of(body, starts[places[-1]])
-    for place in reversed(places):
+    newest = time_delta_of(body, starts[numbers[-1]])
+    for number in reversed(numbers):
         if newest >= limit:
             break
-        newest = max(newest, time_delta_of(body, starts[place]))
+        newest = max(newest, time_delta_of(body, starts[number]))
     return newest
 
 
