@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from tests.soak.run import POOLED_THREADS, judge
 from tests.soak.slopes import Sample, Verdict, slope_of
 
 CYCLE_S = 150.0
@@ -53,3 +54,20 @@ def test_what_shrinks_is_flat() -> None:
 @pytest.mark.parametrize("hours", [0.0, 0.05, 0.13])
 def test_a_run_of_few_cycles_cannot_tell(hours: float) -> None:
     assert slope_of(samples(0.0, hours), CYCLE_S).verdict(LIMIT) is Verdict.UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("threads", "hours", "verdict"),
+    [
+        (POOLED_THREADS, 1.0, Verdict.FLAT),  # a pool that was full for the first time
+        (POOLED_THREADS + 20, 1.0, Verdict.GROWS),
+        (POOLED_THREADS, 0.05, Verdict.UNCLEAR),
+    ],
+)
+def test_threads_may_fill_their_pools_at_any_time_and_not_more(
+    threads: int, hours: float, verdict: Verdict
+) -> None:
+    end_s = int(hours * 3600)
+    counted = [Sample(at_s, 0, 12 if at_s < end_s / 2 else threads) for at_s in range(0, end_s, 5)]
+    [finding] = judge({("alone", "threads"): counted}, CYCLE_S)
+    assert finding.verdict is verdict
