@@ -34,9 +34,9 @@ AROUND = 3  # cycles more than are counted: until retention begins, and where a 
 RESTARTS_AT = (3, 6, 9)  # cycles
 # What an hour may add and still be called flat. Memory is what one hour can tell from the swing of the heap.
 LIMITS_PER_HOUR = {"memory_mb": 4.0, "descriptors": 4.0, "threads": 1.0, "children": 1.0}
-# A broker's workers are pools of threads (4 for syncs, 4 for reads, one each for jobs, keys and the keeper, the
-# keeper's own), which fill when all of them are busy for the first time, be that after an hour. So many threads
-# are no growth, however late they come; beyond that the slope counts.
+# A broker's workers are pools of threads (4 for syncs, 4 for reads, one each for jobs, keys and the keeper,
+# and the keeper's own), which fill when all of a pool are busy for the first time, be that after an hour. So
+# many threads are no growth, however late they come; beyond that the slope counts.
 POOLED_THREADS = 20
 KEEPER = "ZooKeeper"  # a JVM, whose heap grows up to -Xmx: its memory is shown and not judged
 ALONE, CLUSTER = "alone", "cluster"
