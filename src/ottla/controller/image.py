@@ -210,7 +210,8 @@ class Image:
     features_epoch: int = 0  # grows with every change of `features`, also when its node is made again
     deletions_version: int = -1
     revision: int = 0
-    brokers_revision: int = 0  # when a broker or a directory of one last came, went or changed
+    # When a broker or a directory of one last came, went or changed.
+    brokers_revision: int = field(default=0, compare=False)
     _offline_since: dict[int, int] = field(default_factory=dict)  # when its node was made
 
     def topic_config(self, topic: str) -> dict[str, str]:
