@@ -71,8 +71,10 @@ def _bulk(peer: Peer, scale: Scale) -> None:
 
 
 def _fill(peer: Peer, scale: Scale) -> int:
-    """Old records, on the disk alone; how many."""
+    """Old records, on the disk alone; how many. The first consumer has been there: that its coordinator's
+    topic is made, with 50 partitions, and code is loaded is no matter of old records."""
     written = fill(peer, OLD, scale.cold_bytes // OLD_RECORD_BYTES, OLD_RECORD_BYTES, 1 << 20, LOAD_S)
+    _read(peer, 1)
     for path in log_files(os.path.join(peer.folder, "data"), OLD):
         forget(path)
     return written

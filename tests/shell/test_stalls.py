@@ -238,10 +238,16 @@ def test_a_process_that_was_stopped_has_an_unknown_stall_and_says_where_it_was(t
     port, http_port = free_ports(2)
     http = f"127.0.0.1:{http_port}"
     with running(OttlaProcess(tmp_path, port, {"ottla.http.listener": http})) as broker:
-        broker.pause()
-        time.sleep(1)  # the stall itself
-        broker.resume()
-        wait_for(lambda: "everybody had to wait" in broker.log)
+
+        def stop_for_a_while() -> bool:
+            """Where it was is seen if the thread that looks is woken before the loop is over it."""
+            broker.pause()
+            time.sleep(1)  # the stall itself
+            broker.resume()
+            wait_for(lambda: "everybody had to wait" in broker.log)
+            return "which was in " in broker.log
+
+        wait_for(stop_for_a_while)
         metrics = metrics_at(http)
     assert metrics[f'ottla_stalls_total{{cause="{UNKNOWN}"}}'] >= 1
     assert metrics[f'ottla_stall_seconds_total{{cause="{UNKNOWN}"}}'] >= 0.5
