@@ -36,13 +36,15 @@ def _machine(facts: Mapping[str, Any]) -> Iterator[str]:
 def _table(workload: Mapping[str, Any]) -> Iterator[str]:
     columns = [Column(**column) for column in workload["columns"]]
     rows = workload["rows"]
-    shown = [column for column in columns if any(row["figures"].get(column.key) is not None for row in rows)]
+    columns_shown = [
+        column for column in columns if any(row["figures"].get(column.key) is not None for row in rows)
+    ]
     notes = list(dict.fromkeys(row["note"] for row in rows if row["note"]))
-    yield f"| case | peer | {' | '.join(column.head for column in shown)} |"
-    yield f"|---|---|{'---:|' * len(shown)}"
+    yield f"| case | peer | {' | '.join(column.head for column in columns_shown)} |"
+    yield f"|---|---|{'---:|' * len(columns_shown)}"
     for row in rows:
         mark = f" ({notes.index(row['note']) + 1})" if row["note"] else ""
-        cells = " | ".join(column.show(row["figures"].get(column.key)) for column in shown)
+        cells = " | ".join(column.show(row["figures"].get(column.key)) for column in columns_shown)
         yield f"| {row['case']} | {row['peer']}{mark} | {cells} |"
     for number, note in enumerate(notes, 1):
         yield f"\n({number}) {note}"

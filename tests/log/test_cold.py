@@ -124,9 +124,8 @@ def misses_of_a_sequential_reader(*, reads_ahead: bool) -> int:
 def test_a_reader_whose_next_bytes_are_brought_in_before_finds_few_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sequential_readers, "AHEAD_BYTES", 8_192)
     assert misses_of_a_sequential_reader(reads_ahead=False) > 10
-    assert (
-        misses_of_a_sequential_reader(reads_ahead=True) <= 2
-    )  # the first, and the first after it has stopped
+    # Two until it is known to be sequential, and what little is left at the end.
+    assert misses_of_a_sequential_reader(reads_ahead=True) <= 3
 
 
 def test_a_file_that_is_never_in_memory_is_read_in_the_end():

@@ -37,7 +37,7 @@ LIMITS_PER_HOUR = {"memory_mb": 4.0, "descriptors": 4.0, "threads": 1.0, "childr
 # A broker's workers are pools of threads (4 for syncs, 4 for reads, one each for jobs, keys and the keeper,
 # and the keeper's own), which fill when all of a pool are busy for the first time, be that after an hour. So
 # many threads are no growth, however late they come; beyond that the slope counts.
-POOLED_THREADS = 20
+POOLED_THREADS = 16
 KEEPER = "ZooKeeper"  # a JVM, whose heap grows up to -Xmx: its memory is shown and not judged
 ALONE, CLUSTER = "alone", "cluster"
 

@@ -37,7 +37,7 @@ STORAGE_ERROR_SINCE = 6
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 
-PartitionKey: TypeAlias = tuple[str | bytes, int]  # as `Wanted.key`
+WantedKey: TypeAlias = tuple[str | bytes, int]  # as `Wanted.key`
 
 
 def fetch(call: Call, request: FetchRequest) -> Any:
@@ -59,7 +59,7 @@ def _fetch_in_slices(call: Call, request: FetchRequest) -> Steps:
     return _fetch(call, request, named)
 
 
-def _fetch(call: Call, request: FetchRequest, named: dict[PartitionKey, Wanted]) -> Any:
+def _fetch(call: Call, request: FetchRequest, named: dict[WantedKey, Wanted]) -> Any:
     """`named`: what the request wants, of what is named twice the last."""
     broker = call.broker
     replica_id, replica_epoch = request.replica_id, NO_REPLICA

@@ -19,7 +19,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
-from ottla.log.cold import NOTHING_YET, ColdError, Piece, Warming, Warmth, WarmUp
+from ottla.log.cold import NOTHING_YET, ColdError, Piece, ReadAhead, Warmth, WarmUp
 from ottla.log.segment_reader import Read
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
@@ -191,7 +191,7 @@ class PartitionReads:
         parked = self.park((job,), now_ms + DISK_WAIT_MS, lambda _job, ready_ms: respond(ready_ms), expire)
         self.broker.outbox.put(RunJob(job, parked))
         if ahead:
-            self.broker.outbox.do(Warming(ahead))
+            self.broker.outbox.do(ReadAhead(ahead))
         return parked
 
     def _take_back(self, results: list[tuple[Wanted, PartitionData]]) -> None:
@@ -291,7 +291,7 @@ class PartitionReads:
         """Its records. What comes next is brought in meanwhile."""
         self.broker.allowance.read_left -= len(read.records)
         if read.ahead is not None:
-            self.broker.outbox.do(Warming([read.ahead]))
+            self.broker.outbox.do(ReadAhead([read.ahead]))
         return read.records
 
     def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:

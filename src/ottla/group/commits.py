@@ -14,9 +14,8 @@ class OffsetToCommit(NamedTuple):
     metadata: str
 
 
-@dataclass(
-    slots=True, kw_only=True
-)  # not frozen: one is made for every commit, and that takes thrice as long
+# Not frozen: one is made for every commit, and that takes thrice as long.
+@dataclass(slots=True, kw_only=True)
 class Commit:
     """`epoch` is a generation in classic groups. `retention_ms` is -1 where the broker's own applies. With a
     `writer` it is part of that producer's transaction."""

@@ -14,7 +14,7 @@ corrupt: going on without them would lose what a group was promised.
 from collections.abc import Callable
 from dataclasses import field
 from struct import Struct
-from struct import error as StructError  # noqa: N812
+from struct import error as struct_error
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.config import INT_MAX
@@ -298,7 +298,7 @@ def store_offset(group: str, topic: str, partition: int, value: OffsetCommitValu
         )  # fmt: skip
         start = _OFFSET_VALUE.pack(_OFFSET_VERSION, value.offset, value.leader_epoch, len(metadata))
         encoded = start + metadata + _TIMESTAMP.pack(value.commit_timestamp)
-    except StructError:
+    except struct_error:
         return store(OffsetCommit(group, topic, partition, value))  # which says what is wrong
     return tuple.__new__(StoredRecord, (key, encoded, NO_PRODUCER_ID))
 
@@ -325,7 +325,7 @@ def _parse_offset(key: bytes, encoded: bytes) -> OffsetCommit | None:
         group = str(key[_OFFSET_KEY.size : topic_at - _SIZE.size], "utf-8")
         topic = str(key[topic_at:topic_end], "utf-8")
         return tuple.__new__(OffsetCommit, (group, topic, partition, value))
-    except (StructError, UnicodeDecodeError):
+    except (struct_error, UnicodeDecodeError):
         return None
 
 

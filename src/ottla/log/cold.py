@@ -120,3 +120,7 @@ class Warming(WarmUp):
     def done(self, _error: OSError | None) -> None:
         self.is_done = True
         self.on_done()
+
+
+class ReadAhead(Warming):
+    """Of which nobody knows yet whether it will be needed: it may be left out when there is much to do."""

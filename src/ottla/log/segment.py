@@ -245,10 +245,7 @@ class Segment:
         if warmth is None:
             return file.read(position, count)
         data = file.read_now(position, count)
-        if data is not None:
-            return data
-        self.readers.on_missing()
-        return warmth.read_missing(file, self.files, position, count)
+        return warmth.read_missing(file, self.files, position, count) if data is None else data
 
     @property
     def is_open(self) -> bool:

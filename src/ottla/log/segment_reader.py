@@ -60,6 +60,7 @@ def _cut(
     try:
         data = segment.read(position, count, warmth)
     except ColdError as cold:
+        segment.readers.on_missing(offset)
         cold.ahead = _ahead(segment, offset, position + count)
         raise
     first = _header(segment, data, position, 0, offset)
@@ -69,7 +70,7 @@ def _cut(
         return Read(segment.read(position, first.size, warmth), first.next_offset)
     at, next_offset = _last_whole(segment, data, position, max_bytes, first.size, first.next_offset)
     ahead = _ahead(segment, offset, position + count)
-    segment.readers.stop(next_offset, position + at)
+    segment.readers.stop(next_offset, position + at, begun_at=offset)
     return Read(memoryview(data)[:at], next_offset, ahead)
 
 

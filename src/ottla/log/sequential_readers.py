@@ -6,44 +6,58 @@ reader has found something missing in memory, what it will ask for next is to be
 Who touches a page first pays for it, on a virtual machine 2 us and more, and that must not be the loop.
 """
 
+from typing import NamedTuple
+
 AHEAD_BYTES = 8 << 20
 _STOPS_MAX = 16
-_NOTHING_MISSING = -1
+
+
+class _Stop(NamedTuple):
+    """Where a reader goes on, and up to where something was asked for ahead of it."""
+
+    position: int
+    ahead_end: int
 
 
 class SequentialReaders:
-    """Of one segment. One of several may find missing what it wants, as another is elsewhere: then the bytes
-    ahead of it are asked for anew."""
+    """Of one segment. Each has its own bytes ahead."""
 
-    __slots__ = ("_ahead_end", "_stops")
+    __slots__ = ("_is_cold", "_stops")
 
     def __init__(self) -> None:
-        self._stops: dict[int, int] = {}
-        self._ahead_end = _NOTHING_MISSING  # up to where was brought in, or will be
+        self._stops: dict[int, _Stop] = {}
+        self._is_cold = False  # something was not in memory when it was read
 
-    def stop(self, offset: int, position: int) -> None:
-        """One stopped before `offset`, which begins at `position`, and may come back for it."""
+    def stop(self, offset: int, position: int, begun_at: int) -> None:
+        """One that began at the offset `begun_at` stopped before `offset`, which begins at `position`, and
+        may come back for it."""
         stops = self._stops
+        before = stops.get(begun_at)
         if len(stops) >= _STOPS_MAX:
             del stops[next(iter(stops))]
-        stops[offset] = position
+        stops[offset] = _Stop(position, 0 if before is None else before.ahead_end)
 
     def position(self, offset: int) -> int | None:
-        return self._stops.get(offset)
+        stop = self._stops.get(offset)
+        return None if stop is None else stop.position
 
-    def on_missing(self) -> None:
-        """Something is not in memory."""
-        self._ahead_end = max(self._ahead_end, 0)
+    def on_missing(self, offset: int) -> None:
+        """What one who reads from `offset` wants is not in memory, whatever was asked for before."""
+        self._is_cold = True
+        stop = self._stops.get(offset)
+        if stop is not None:
+            self._stops[offset] = _Stop(stop.position, 0)
 
     def ahead_of(self, offset: int, end: int, size: int) -> tuple[int, int] | None:
         """From where to where something is to be brought in for one who reads from `offset` to the position
         `end`, in a segment of `size` bytes. None if it has not stopped here before, and while enough is there
         or on its way."""
-        if self._ahead_end == _NOTHING_MISSING or offset not in self._stops:
+        stop = self._stops.get(offset) if self._is_cold else None
+        if stop is None:
             return None
         wanted = min(end + AHEAD_BYTES, size)
-        begin = self._ahead_end if end <= self._ahead_end <= wanted else end
-        if begin >= wanted or wanted - begin < min(AHEAD_BYTES // 2, size - begin):
+        begin = stop.ahead_end if end <= stop.ahead_end <= wanted else end
+        if begin >= wanted or wanted - begin < min(AHEAD_BYTES // 2, size - end):
             return None
-        self._ahead_end = wanted
+        self._stops[offset] = _Stop(stop.position, wanted)
         return begin, wanted

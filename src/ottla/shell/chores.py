@@ -13,7 +13,7 @@ from ottla.base.log_fields import fields
 from ottla.broker import effects
 from ottla.broker.parked import Parked
 from ottla.log.chores import Chore
-from ottla.log.cold import Warming
+from ottla.log.cold import ReadAhead
 from ottla.log.compaction.task import CleanOutcome, CleanTask
 from ottla.log.directories import LogDirectoryError
 from ottla.log.directory_moves import CopySlice, Move
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 SYNC_THREADS = 4
 READ_THREADS = 4
+READS_MAX_AHEAD = 2 * READ_THREADS  # more than that, and nothing is read ahead
 
 
 class Chores:
@@ -95,11 +96,17 @@ class Chores:
         self._run(timed.run, lambda error: self._on_synced(synced, sync, timed.took_us, error))
 
     def do(self, chore: Chore) -> None:
-        """What nobody waits for: files removed, checkpoints synced, records read ahead."""
-        if isinstance(chore, Warming):
-            self._reading.submit(chore.run, lambda _, error: self._on_chore_done(chore, error))
-        else:
+        """What no request waits for: files removed, checkpoints synced, records read ahead. The last is left
+        out while many reads are under way, as requests wait for some of those."""
+        if not isinstance(chore, ReadAhead):
             self._run(chore.run, lambda error: self._on_chore_done(chore, error))
+        elif self._reading.times.jobs < READS_MAX_AHEAD:
+
+            def run() -> None:
+                if not self._core.is_ending:
+                    chore.run()
+
+            self._reading.submit(run, lambda _, error: self._on_chore_done(chore, error))
 
     def _on_chore_done(self, chore: Chore, error: BaseException | None) -> None:
         if self._core.is_ending:

@@ -30,6 +30,7 @@ from ottla.log.compaction.task import CleanFailed, CleanOutcome, CleanTask
 from ottla.shell.worker import Worker, WorkerTimes
 
 NICENESS = 5
+SYNCS_MAX = 16  # that are begun and not done: each may keep a file open
 THREADS_MAX = 16  # log.cleaner.threads says how many may be at work
 _WAIT_S_MAX = 0.2
 _BURST_S = 1.0
@@ -122,7 +123,7 @@ class BackgroundSyncs:
         self._left: deque[Future[None]] = deque()
 
     def begin(self, file: Syncable) -> None:
-        while self._left and self._left[0].done():
+        while self._left and (self._left[0].done() or len(self._left) >= SYNCS_MAX):
             self._left.popleft().result()
         self._left.append(self._pool.submit(file.sync))
 

@@ -28,7 +28,7 @@ class Encoder(Protocol[M_contra]):
 
 _decoders: dict[tuple[type, int], Decoder[Any]] = {}
 _encoders: dict[tuple[type, int], Encoder[Any]] = {}
-_sliced: dict[tuple[Any, type, int], Callable[..., Any]] = {}
+_sliced: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def decoder(cls: type[M], version: int) -> Decoder[M]:
@@ -77,9 +77,10 @@ def encode_part_in_slices(part: Any, within: type, version: int) -> Generator[No
 
 
 def _sliced_code(compiler: Callable[..., Any], cls: type, version: int, **more: Any) -> Callable[..., Any]:
-    compiled = _sliced.get((compiler, cls, version))
+    key = (compiler, cls, version, *more.values())
+    compiled = _sliced.get(key)
     if compiled is None:
-        compiled = _sliced[compiler, cls, version] = compiler(cls, version, sliced=True, **more)
+        compiled = _sliced[key] = compiler(cls, version, sliced=True, **more)
     return compiled
 
 
