@@ -10,8 +10,8 @@ class WorkerMetrics:
     JOBS = gauge("ottla_worker_jobs", "Jobs of threads that wait or are being done.", "worker")
     DURATIONS = histogram(
         "ottla_worker_job_seconds",
-        "How long jobs take in their thread: sync (of files to disk), job (of large requests), clean"
-        " (compaction), keys (of tokens).",
+        "How long jobs take in their thread: sync (of files to disk), read (of old records),"
+        " job (of large requests), clean (compaction), keys (of tokens).",
         "worker",
     )
 
