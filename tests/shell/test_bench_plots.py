@@ -111,6 +111,11 @@ def test_the_pictures_in_the_docs_are_those_of_the_figures_in_the_docs() -> None
         assert f"(images/bench-{name}.svg)" in page
 
 
+def test_the_page_of_all_figures_is_that_of_the_figures_in_the_docs() -> None:
+    """Otherwise: `python -m bench.tables docs/performance.json`."""
+    assert (ROOT / "docs/figures.md").read_text() == page(*load([str(ROOT / "docs/performance.json")]))
+
+
 def test_every_workload_of_a_family_is_one_of_the_bench() -> None:
     from bench.__main__ import WORKLOADS
 
