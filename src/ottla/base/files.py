@@ -125,7 +125,7 @@ class OsFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._nowait = _NOWAIT
-        self._has_missed = False  # something that was read was not in memory
+        self._has_missed = False  # a read found nothing of what it wanted in memory
         self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
