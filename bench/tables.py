@@ -1,18 +1,22 @@
 """Every figure that was measured, as a page: `python -m bench.tables RESULT.json ... [--into FILE]`.
 
 The files are taken together as for pictures (`bench.plots`): later ones replace what earlier ones say of a
-workload. The page is written whole, and nobody edits it.
+workload. The page is written whole, and nobody edits it. Unless it goes elsewhere, the tables of
+docs/performance.md and README.md are filled in, too (`bench.highlights`).
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from bench import highlights
 from bench.bars import shown
 from bench.plots import FAMILIES, Workloads, load, panel_of
 from bench.report import Column
 
-INTO = "docs/figures.md"
+ROOT = Path(__file__).parents[1]
+INTO, PERFORMANCE, README = "docs/figures.md", "docs/performance.md", "README.md"
 OPENING = """# Figures: all that a run of the bench measured
 
 Written by `python -m bench.tables docs/performance.json`. What the workloads are, and why the figures are
@@ -76,14 +80,33 @@ def page(workloads: Workloads, facts: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def pages(workloads: Workloads, facts: Mapping[str, Any], root: Path = ROOT) -> dict[Path, str]:
+    """All pages with tables, as they should be."""
+    tables = {
+        PERFORMANCE: highlights.performance_table(workloads),
+        README: highlights.readme_table(workloads),
+    }
+    return {root / INTO: page(workloads, facts)} | {
+        root / name: highlights.filled((root / name).read_text(), table, name)
+        for name, table in tables.items()
+    }
+
+
+def write(results: Sequence[str], root: Path = ROOT) -> None:
+    for path, text in pages(*load(results), root).items():
+        path.write_text(text)
+        print(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("bench.tables", description="All that was measured, as a page.")
     parser.add_argument("results", nargs="+", metavar="RESULT.json")
-    parser.add_argument("--into", default=INTO, metavar="FILE")
+    parser.add_argument("--into", metavar="FILE", help="the page alone, to there")
     arguments = parser.parse_args()
-    with open(arguments.into, "w") as out:
-        out.write(page(*load(arguments.results)))
-    print(arguments.into)
+    if arguments.into:
+        Path(arguments.into).write_text(page(*load(arguments.results)))
+    else:
+        write(arguments.results)
 
 
 if __name__ == "__main__":
