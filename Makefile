@@ -6,7 +6,8 @@ STAMP := .venv/.installed
 LOWER := base wire records log coordinator controller security
 UPPER := group txn replication broker api
 PURE := $(LOWER) $(UPPER)
-PURE_TESTS := tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(PURE))
+DOCS_TESTS := tests/test_tidy.py tests/test_reference.py tests/test_figures.py
+PURE_TESTS := $(DOCS_TESTS) $(addprefix tests/,$(PURE))
 # Tests with real sockets, processes and clients, in two lanes of about the same length: clusters, Spark and what fills
 # up the time in one, the others in the other.
 COPIES := tests/transactions/test_copies.py
@@ -19,7 +20,7 @@ empty :=
 space := $(empty) $(empty)
 COVERED := $(subst $(space),$(comma),$(patsubst %,src/ottla/%/*,$(PURE)))
 
-.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard messages reference pictures clean scale soak
+.PHONY: setup start demo lint check check-lower check-upper test test-pure test-real test-long spark-crashes faults sim fuzz copies compat compat-kafka compat-others search bench bench-guard figures messages reference pictures clean scale soak
 
 setup: $(STAMP)
 
@@ -48,7 +49,7 @@ check-lower:
 	$(BIN)/pytest -q -p no:cacheprovider $(addprefix tests/,$(LOWER))
 
 check-upper: lint
-	$(BIN)/pytest -q -p no:cacheprovider tests/test_tidy.py tests/test_reference.py $(addprefix tests/,$(UPPER))
+	$(BIN)/pytest -q -p no:cacheprovider $(DOCS_TESTS) $(addprefix tests/,$(UPPER))
 
 # Three lanes side by side: most of the real tests wait for timeouts, while the others use the processors. Each lane writes
 # its result into .results, for `tools/second_chance.py`.
@@ -141,6 +142,11 @@ soak: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# What the bench measured, in docs/ and README.md: `make figures RUN="A.json B.json"` publishes these; without RUN all pages are
+# made again from what is there.
+figures: setup
+	$(BIN)/python -m bench.publication $(or $(RUN),docs/performance.json)
 
 # Pictures of the console in docs/images/; takes Debian's chromium.
 pictures: setup

@@ -204,17 +204,21 @@ def pictures(workloads: Workloads, machine: Mapping[str, Any]) -> dict[str, str]
     return drawn
 
 
+def write(results: Sequence[str], into: str) -> None:
+    os.makedirs(into, exist_ok=True)
+    for name, picture in pictures(*load(results)).items():
+        path = os.path.join(into, f"bench-{name}.svg")
+        with open(path, "w") as out:
+            out.write(picture)
+        print(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("bench.plots", description="Pictures of what was measured, as SVG.")
     parser.add_argument("results", nargs="+", metavar="RESULT.json")
     parser.add_argument("--into", default=INTO, metavar="DIR")
     arguments = parser.parse_args()
-    os.makedirs(arguments.into, exist_ok=True)
-    for name, picture in pictures(*load(arguments.results)).items():
-        path = os.path.join(arguments.into, f"bench-{name}.svg")
-        with open(path, "w") as out:
-            out.write(picture)
-        print(path)
+    write(arguments.results, arguments.into)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pictures of the bench: drawn from the files that runs leave, and those in the docs from the docs' own."""
+"""Pictures and the page of all figures, drawn from the files that runs leave."""
 
 import json
 import re
@@ -13,7 +13,6 @@ from bench.plots import FAMILIES, load, pictures
 from bench.report import Column, Outcome, Row, save
 from bench.tables import page
 
-ROOT = Path(__file__).parents[2]
 BEGAN = datetime(2026, 11, 18, tzinfo=UTC)
 
 
@@ -96,24 +95,6 @@ def test_a_run_that_goes_on_replaces_its_own_file(tmp_path: Path) -> None:
     paths = {save(str(tmp_path), BEGAN, {}, [Outcome("W1", "", ())] * count) for count in (1, 2)}
     (path,) = paths
     assert len(json.loads(Path(path).read_text())["workloads"]) == 2
-
-
-def test_the_pictures_in_the_docs_are_those_of_the_figures_in_the_docs() -> None:
-    """Otherwise: `python -m bench.plots docs/performance.json`."""
-    path = ROOT / "docs/performance.json"
-    json.loads(path.read_text())
-    page = (ROOT / "docs/performance.md").read_text()
-    there = {file.name for file in (ROOT / "docs/images").glob("bench-*.svg")}
-    wanted = pictures(*load([str(path)]))
-    assert there == {f"bench-{name}.svg" for name in wanted}
-    for name, picture in wanted.items():
-        assert (ROOT / f"docs/images/bench-{name}.svg").read_text() == picture
-        assert f"(images/bench-{name}.svg)" in page
-
-
-def test_the_page_of_all_figures_is_that_of_the_figures_in_the_docs() -> None:
-    """Otherwise: `python -m bench.tables docs/performance.json`."""
-    assert (ROOT / "docs/figures.md").read_text() == page(*load([str(ROOT / "docs/performance.json")]))
 
 
 def test_every_workload_of_a_family_is_one_of_the_bench() -> None:

@@ -22,7 +22,6 @@ from ottla.group.config import GroupConfig
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "tour.md").read_text()
-PERFORMANCE = (ROOT / "docs" / "performance.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 EXAMPLE_LINES_MAX = 20
 
@@ -211,23 +210,6 @@ def test_the_config_example_is_made_of_keys_that_exist() -> None:
     assert list(without_effect(properties)) == []
     for config in CONFIG_CLASSES:
         load(config, properties)
-
-
-def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
-    rows = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (W\d+) \|$", README, re.MULTILINE)
-    assert len(rows) == 5
-    for _, ottla, kafka, workload in rows:
-        measured = re.findall(rf"^\| {workload} .*\|$", PERFORMANCE, re.MULTILINE)
-        columns = [[cell.strip() for cell in row.split("|")] for row in measured]
-        assert any(
-            is_figure(ottla, cells[3]) and is_figure(kafka.split(",")[0], cells[4]) for cells in columns
-        ), (workload, ottla, kafka)
-
-
-def is_figure(figure: str, cell: str) -> bool:
-    """Is it in the cell, with its unit? Of several figures in a cell the last alone may have the unit."""
-    number, unit = figure.split()
-    return re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])(; [\d.]+)* {unit}\b", cell) is not None
 
 
 def test_what_the_readme_says_is_left_out_is_not_advertised() -> None:
