@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_a_broker_starts_stops_and_starts_again_with_the_same_cluster(tmp_path: 
         "broker.id=1",
         f"cluster.id={first.broker.image.cluster_id}",
     ]
+
+
+def test_as_many_wait_to_be_taken_in_as_the_system_allows(tmp_path: Path) -> None:
+    async def backlog() -> int:
+        broker = server(tmp_path)
+        await broker.start()
+        listening = broker.clients._servers[0].sockets[0]
+        state = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        await broker.stop()
+        size: int = struct.unpack_from("=I", state, 28)[0]  # tcpi_sacked
+        return size
+
+    allowed = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert asyncio.run(backlog()) == min(4_096, allowed)
 
 
 def test_a_port_in_use_is_said_and_the_data_stay_cleanly_closed(tmp_path: Path) -> None:

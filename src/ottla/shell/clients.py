@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SWEEP_MS = 5_000
+BACKLOG = 4_096  # as many as Linux lets wait; who finds no room there comes again after a second
 
 
 class Clients:
@@ -82,7 +83,7 @@ class Clients:
     async def _bind(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> int:
         try:
             server = await loop.create_server(
-                partial(self._arrive, listener), listener.host, listener.port, backlog=1024,
+                partial(self._arrive, listener), listener.host, listener.port, backlog=BACKLOG,
                 start_serving=False,
             )  # fmt: skip
         except OSError as error:
