@@ -6,14 +6,17 @@ batch, and it begins to look at the index entry before the cut, so it steps over
 batches are.
 """
 
+from struct import Struct
 from typing import NamedTuple
 
+from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, Bytes
 from ottla.log.cold import ColdError, Piece, Warmth
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
+from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header, size_of
 
+_unpack_extent = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
 READ_BYTES_PER_ROUND = 16 << 20  # some ten milliseconds of reading and sending
 
 
@@ -91,11 +94,13 @@ def _last_whole(
         else:
             segment.rebuild_indexes()
     while at + HEADER_SIZE <= size:
-        header = _header(segment, data, position, at, next_offset)
-        if at + header.size > size:
+        base_offset, length, magic, delta = _unpack_extent(data, at)
+        end = at + LOG_OVERHEAD + length
+        if magic != MAGIC or end < at + HEADER_SIZE or base_offset + delta < next_offset:
+            raise _misplaced(segment, position + at)
+        if end > size:
             break
-        at += header.size
-        next_offset = header.next_offset
+        at, next_offset = end, base_offset + delta + 1
     return at, next_offset
 
 
@@ -103,5 +108,9 @@ def _header(segment: Segment, data: Bytes, position: int, at: int, offset: int) 
     """The header of a batch that must not end before `offset`."""
     header = read_header(data, at)
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
-        raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
+        raise _misplaced(segment, position + at)
     return header
+
+
+def _misplaced(segment: Segment, position: int) -> ApiError:
+    return corrupt(TornError(segment.path(), position, "this is not the batch that belongs here"))
