@@ -1,5 +1,6 @@
 """A Produce with one batch: the broker says, writes and counts what it does for those with many."""
 
+import gc
 from typing import Any
 from unittest.mock import patch
 
@@ -12,8 +13,10 @@ from tests.support.metrics import metrics_of
 
 from ottla.api import single_produce
 from ottla.api.call import CloseConnection
+from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC
-from ottla.broker.effects import SyncLog
+from ottla.broker.effects import RunJob, SyncLog
+from ottla.log.validation import ITEMS_AT_ONCE, LargeCheck
 from ottla.records.compression import Codec
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.single_batch import READERS
@@ -92,3 +95,31 @@ def test_one_batch_takes_the_short_way(acks: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(single_produce, "request_of", lambda _single: pytest.fail("it took the long way"))
     answer = client.send(to("t", batch("v"), acks=acks), 9)
     assert answer.responses[0].partition_responses[0].base_offset == 0
+
+
+def test_a_batch_that_costs_too_much_goes_to_a_worker_also_late_in_a_round() -> None:
+    """What it has cost when it was tried is not held against it a second time."""
+    machine, client, _ = started()
+    machine.is_one_round = True
+    machine.hold(RunJob)
+    machine.broker.allowance.items_left = ITEMS_AT_ONCE
+    pending = client.ask(to("t", batch(*("v" * (number % 13) for number in range(40_000)))), 9)
+    (key,) = machine.broker.waiting.by_key
+    assert isinstance(key, LargeCheck)
+    machine.release()
+    assert pending.answer.responses[0].partition_responses[0].base_offset == 0
+
+
+def test_a_refused_batch_leaves_no_circle_of_objects_behind() -> None:
+    """In it would be the frame that the batch came in, of up to 100 MiB."""
+    _, client, _ = started()
+    refused = to("t", DAMAGED)
+    client.send(refused, 9)
+    gc.collect()
+    gc.disable()
+    try:
+        answer = client.send(refused, 9)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE

@@ -102,6 +102,24 @@ class UnverifiedError(Exception):
 
 
 @dataclass(slots=True)
+class Tried:
+    """What came of a batch that was tried before, on a budget of `share` items. It is taken out once: whoever
+    kept an error would keep its frames, and the bytes that were received."""
+
+    outcome: Appended | Exception | None
+    share: int
+
+    def take(self) -> Appended | None:
+        outcome, self.outcome = self.outcome, None
+        if not isinstance(outcome, Exception):
+            return outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # or its traceback would lead back to it
+
+
+@dataclass(slots=True)
 class Unsafe:
     """An appended batch that is not as safe yet as its producer asked; or a refused one, whose producer is
     told so if this broker surely leads."""
@@ -207,9 +225,9 @@ class Produce:
 
 
 def produce(
-    call: Call, request: ProduceRequest, outcome: Appended | Exception | None = None
+    call: Call, request: ProduceRequest, tried: Tried | None = None
 ) -> ProduceResponse | Parked | None:
-    """Produce. `outcome`: what came of its only batch, if that was tried before (`single_produce`)."""
+    """Produce. `tried`: what came of its only batch, if that was tried before (`single_produce`)."""
     ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
     batches: list[tuple[TopicProduceResponse, PartitionProduceData]] = []
     has_authorizer = call.broker.access.authorizer is not None
@@ -226,7 +244,7 @@ def produce(
     size = 0
     for _, asked in batches:
         size += len(asked.records or b"")
-    answer = Appending(request, ongoing, batches, size, outcome=outcome).go_on(call)
+    answer = Appending(request, ongoing, batches, size, tried=tried).go_on(call)
     if isinstance(answer, CloseConnection):
         raise answer
     return None if isinstance(answer, Silence) else answer
@@ -244,7 +262,7 @@ class Appending:
     check: LargeCheck | None = None  # of the batch that is next, if that is large
     is_copied: bool = False
     transaction: "Verifying | None" = None  # what is known of it, once a batch belongs to one
-    outcome: Appended | Exception | None = None  # of the batch that is next, if that was tried before
+    tried: Tried | None = None  # of the batch that is next
 
     def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Append until all is done, or others must have their turn."""
@@ -257,7 +275,7 @@ class Appending:
             broker.allowance.items_left += max(budget.items, 0)
 
     def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
-        begun, share = self.done, budget.items
+        begun, share = self.done, budget.items if self.tried is None else self.tried.share
         while self.done < len(self.batches):
             topic, asked = self.batches[self.done]
             try:
@@ -293,7 +311,7 @@ class Appending:
             records = _records_of(asked)
             if records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 self._check_transaction(call, partition, records)
-            appended = self._take_outcome() or broker.replicas.append(
+            appended = self._take_tried() or broker.replicas.append(
                 partition,
                 records if check is None else check.take(),
                 acks=acks,
@@ -317,11 +335,9 @@ class Appending:
                 self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
         return reply
 
-    def _take_outcome(self) -> Appended | None:
-        outcome, self.outcome = self.outcome, None
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
+    def _take_tried(self) -> Appended | None:
+        tried, self.tried = self.tried, None
+        return None if tried is None else tried.take()
 
     def _check_transaction(self, call: Call, partition: Partition, records: memoryview) -> None:
         """The first batch of a transaction in a partition waits until the coordinator has confirmed it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ottla.api.produce import ATTRIBUTES_AT, PRODUCE, count_produced, produce
+from ottla.api.produce import ATTRIBUTES_AT, PRODUCE, Tried, count_produced, produce
 from ottla.base.ids import INTERNAL_TOPICS, TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.request_meter import RequestMeter
@@ -46,21 +46,22 @@ def produce_single(
         return Unfinished(request_of(single), produce)
     allowance = broker.allowance
     budget = budget_at_once(len(records), allowance.items_left)
-    allowance.items_left -= budget.items
+    share = budget.items
+    allowance.items_left -= share
     try:
         appended = broker.replicas.append(
             partition, records, acks=acks, now_ms=now_ms, wall_ms=broker.storage.wall_ms(now_ms),
             produce_version=version, budget=budget,
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - it is raised again where batches are refused
-        return _unfinished(single, error)
+        return _unfinished(single, error, share)
     finally:
         allowance.items_left += max(budget.items, 0)
     base_offset, last_offset, time_ms, start, _ = appended
     if not partition.is_acknowledged(last_offset + 1, acks) or (
         acks == 1 and not broker.proofs.led_at(partition, now_ms, now_ms)
     ):
-        return _unfinished(single, appended)
+        return _unfinished(single, appended, share)
     count_produced(partition, appended, len(records))
     counts = broker.requests.by_key.get(PRODUCE) or broker.requests.of(PRODUCE, "Produce")
     meter.begin(counts, version, len(frame))
@@ -82,5 +83,5 @@ def _is_plain(broker: Broker, partition: Partition, acks: int, name: str, record
     )
 
 
-def _unfinished(single: Single, outcome: Appended | Exception) -> Unfinished:
-    return Unfinished(request_of(single), partial(produce, outcome=outcome))
+def _unfinished(single: Single, outcome: Appended | Exception, share: int) -> Unfinished:
+    return Unfinished(request_of(single), partial(produce, tried=Tried(outcome, share)))
