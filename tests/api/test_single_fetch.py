@@ -1,6 +1,7 @@
 """A fetch of one partition: the broker says and counts what it does for those of many."""
 
 import errno
+import gc
 from typing import Any
 from unittest.mock import patch
 
@@ -121,3 +122,21 @@ def test_a_fetch_of_one_partition_takes_the_short_way(
     at_once = machine.client().send(fetch_of(("t", 0, 0), max_wait_ms=500, isolation_level=isolation), 11)
     assert waiting.answer == at_once
     assert at_once.responses[0].partitions[0].high_watermark == 1
+
+
+def test_a_read_that_has_to_wait_for_the_disk_leaves_no_circle_of_objects_behind() -> None:
+    """In it would be what was read so far."""
+    machine = Machine()
+    client = machine.client()
+    create(client, "t")
+    produce(client, "t")
+    client.send(fetch_of(("t", 0, 0)), 11)
+    machine.disk.drop_caches()
+    gc.collect()
+    gc.disable()
+    try:
+        answer = client.send(fetch_of(("t", 0, 0)), 11)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert answer.responses[0].partitions[0].records

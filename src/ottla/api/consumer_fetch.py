@@ -54,6 +54,7 @@ class ConsumerFetch:
             return self._respond_proven(now_ms)
         for partition in self._unproven(now_ms):
             reads.broker.proofs.ask_for(partition, now_ms, now_ms)  # there is time for it now
+        reads.take_failure()
         deadline_ms = now_ms + reads.wait_ms(max_wait_ms)
         return reads.park(tuple(reads.available), deadline_ms, self._ready, self._respond_in_turn)
 
@@ -76,7 +77,7 @@ class ConsumerFetch:
         if reads.bytes_min <= 1 <= wanted.max_bytes and (answer := self._respond_single(now_ms)) is not None:
             return answer  # any record is enough
         if self._can_wait(key, wanted) and not reads.is_enough:
-            reads.failure = None
+            reads.take_failure()
             return None
         return self._respond_in_turn(now_ms)
 
@@ -199,7 +200,7 @@ class ConsumerFetch:
             answer.preferred_read_replica = self._preferred(partition, wanted)
         if answer.diverging_epoch is None and answer.preferred_read_replica == NO_REPLICA:
             check_offset(partition, wanted)
-            self.reads.raise_failure()
+            self._raise_failure()
             if self.read_committed:
                 self._fill_committed(answer, partition, wanted, limit, at_least_one)
             else:
@@ -207,6 +208,14 @@ class ConsumerFetch:
                     partition, wanted, limit, end=self._end(partition), at_least_one=at_least_one
                 )
         return partition
+
+    def _raise_failure(self) -> None:
+        error = self.reads.take_failure()
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # or its traceback would lead back to it
 
     def _fill_committed(
         self, answer: PartitionData, partition: Partition, wanted: Wanted, limit: int, at_least_one: bool

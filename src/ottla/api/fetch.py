@@ -23,7 +23,7 @@ from ottla.api.call import Call
 from ottla.api.consumer_fetch import ConsumerFetch
 from ottla.api.follower_fetch import FollowerFetch
 from ottla.api.needs import READ, TOPIC
-from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_max, is_long
+from ottla.api.partition_reads import NO_REPLICA, Failure, PartitionReads, answer_bytes_max, is_long
 from ottla.api.single_fetch import respond_single
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import READ_COMMITTED
@@ -121,7 +121,7 @@ def _fetch(call: Call, request: FetchRequest, asked: list[Wanted]) -> Any:
 
 def _fetch_single(
     call: Call, request: FetchRequest, wanted: Wanted, session: Session | None, room: int
-) -> FetchResponse | Exception | None:
+) -> FetchResponse | Failure | None:
     """`respond_single`, if a first record is enough, and whoever asks needs no leave."""
     is_enough = request.max_wait_ms <= 0 or (request.min_bytes <= 1 and wanted.max_bytes > 0)
     if not is_enough or call.broker.access.authorizer is not None:

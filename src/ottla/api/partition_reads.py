@@ -75,6 +75,18 @@ class Missing:
         return taken
 
 
+@dataclass(slots=True)
+class Failure:
+    """Why a log could not be read. It is taken out once: whoever kept an error would keep its frames, and
+    what was read in them."""
+
+    error: Exception | None
+
+    def take(self) -> Exception | None:
+        error, self.error = self.error, None
+        return error
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionReads:
     """What a fetch wants, and how many bytes wait in each partition."""
@@ -97,7 +109,7 @@ class PartitionReads:
     given: list[tuple[TopicTraffic, int]] = field(default_factory=list)  # bytes, as the answer has them
     warmth: Warmth = NOTHING_YET
     missing: Missing | None = None
-    failure: Exception | None = None  # of the log, if its only partition was read before
+    failure: Failure | None = None  # of the log, if its only partition was read before
     has_refused: bool = False
     uncounted: set[Hashable] | None = None  # partitions whose fetch is not counted yet, if others' are
 
@@ -142,10 +154,10 @@ class PartitionReads:
             and self.warmth is NOTHING_YET
         )
 
-    def raise_failure(self) -> None:
+    def take_failure(self) -> Exception | None:
+        """What came of an earlier read, which then says nothing about the next."""
         failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
+        return None if failure is None else failure.take()
 
     def respond(
         self,

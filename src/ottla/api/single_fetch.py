@@ -5,7 +5,7 @@ Whatever else is to be said, and whatever has to wait, is left to `consumer_fetc
 what the log refuses is raised there, and not asked for twice.
 """
 
-from ottla.api.partition_reads import FETCH_BYTES_MIN, named_aborted, taken
+from ottla.api.partition_reads import FETCH_BYTES_MIN, Failure, named_aborted, taken
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
@@ -18,7 +18,7 @@ from ottla.wire.messages.fetch import FetchableTopicResponse, FetchResponse, Par
 
 def respond_single(
     broker: Broker, wanted: Wanted, session: Session | None, room: int, now_ms: int, *, read_committed: bool
-) -> FetchResponse | Exception | None:
+) -> FetchResponse | Failure | None:
     """The answer, with `room` bytes of records at most, or a first batch of any size; or why the log cannot
     be read. None: there is something else to be said."""
     partition = broker.partitions.get(wanted.topic_partition)
@@ -41,7 +41,7 @@ def respond_single(
         else:
             read = log.read(offset, limit, end=end, warmth=NOTHING_YET)
     except (ApiError, ColdError, OSError) as error:
-        return error
+        return Failure(error)
     if not read.records:
         return None
     records, traffic = taken(broker, read), partition.traffic
