@@ -57,7 +57,7 @@ class Missing:
     """What is not in memory of the partitions of an answer. `is_left_out`: the disk was too slow for it."""
 
     pieces: list[Piece] = field(default_factory=list)
-    ahead: list[Piece] = field(default_factory=list)  # what nobody waits for yet
+    ahead: list[ReadAhead] = field(default_factory=list)
     of: set[Hashable] = field(default_factory=set)  # partitions
     is_left_out: bool = False
     _bytes: int = 0
@@ -222,8 +222,8 @@ class PartitionReads:
 
         parked = self.park((job,), now_ms + DISK_WAIT_MS, lambda _job, ready_ms: respond(ready_ms), expire)
         self.broker.outbox.put(RunJob(job, parked))
-        if ahead:
-            self.broker.outbox.do(ReadAhead(ahead))
+        for chore in ahead:
+            self.broker.outbox.do(chore)
         return parked
 
     def _take_back(self, results: list[tuple[Wanted, PartitionData]]) -> None:
@@ -356,7 +356,7 @@ def taken(broker: Broker, read: Read) -> Buffer:
     """The records of a read. What comes next is brought in meanwhile."""
     broker.allowance.read_left -= len(read.records)
     if read.ahead is not None:
-        broker.outbox.do(ReadAhead([read.ahead]))
+        broker.outbox.do(read.ahead)
     return read.records
 
 

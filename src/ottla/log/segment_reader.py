@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, Bytes
-from ottla.log.cold import ColdError, Piece, Warmth
+from ottla.log.cold import ColdError, Piece, ReadAhead, Warmth
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header, size_of
@@ -21,12 +21,12 @@ READ_BYTES_PER_ROUND = 16 << 20  # some ten milliseconds of reading and sending
 
 
 class Read(NamedTuple):
-    """Whole batches, and the offset after the last of them (the one asked for, if there are none). `ahead` is
-    to be brought into memory before it is asked for."""
+    """Whole batches, and the offset after the last of them (the one asked for, if there are none). `ahead`
+    brings into memory what will be asked for next."""
 
     records: Buffer
     next_offset: int
-    ahead: Piece | None = None
+    ahead: ReadAhead | None = None
 
 
 def read(
@@ -45,6 +45,8 @@ def read(
     count = stop - position
     if count <= 0:
         return Read(b"", min(end, upper) if whole else offset)
+    if warmth is not None and segment.readers.is_awaited(position, position + min(count, max_bytes)):
+        _await(segment, position, min(count, max_bytes), warmth)
     if count <= max_bytes:
         data = segment.read(position, count, warmth)
         # What is left of a batch must not pass for all there is: its reader would wait for the rest for ever.
@@ -77,9 +79,22 @@ def _cut(
     return Read(memoryview(data)[:at], next_offset, ahead)
 
 
-def _ahead(segment: Segment, offset: int, end: int) -> Piece | None:
-    wanted = segment.readers.ahead_of(offset, end, segment.size)
-    return None if wanted is None else Piece(segment.files, segment.path(), wanted[0], wanted[1] - wanted[0])
+def _await(segment: Segment, position: int, count: int, warmth: Warmth) -> None:
+    """What a worker is bringing in is missing until then, but for who has waited for it."""
+    path = segment.path()
+    if not warmth.has(path):
+        raise ColdError([Piece(segment.files, path, position, count)])
+
+
+def _ahead(segment: Segment, offset: int, end: int) -> ReadAhead | None:
+    readers = segment.readers
+    wanted = readers.ahead_of(offset, end, segment.size)
+    if wanted is None:
+        return None
+    begin, stop = wanted
+    ahead = ReadAhead([Piece(segment.files, segment.path(), begin, stop - begin)])
+    ahead.on_done = lambda: readers.on_brought(begin)
+    return ahead
 
 
 def _last_whole(
