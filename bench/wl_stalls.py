@@ -7,7 +7,7 @@ the broker no processor stalls it, too: see `starved`, and `quiet`.
 
 quiet        nothing else: what this machine does to such a client by itself
 bulk         records of 100 B in batches of 1 MiB, as fast as it goes
-cold read    a consumer reads old records, none of which are in the page cache
+cold read    one reads old records as in W5, with a megabyte a request; none are in the page cache
 compaction   a log of records of 1 KiB under random keys is compacted
 partitions   topics of 100 partitions are created one after the other
 metadata     all of these are asked for, again and again, each time after a change
@@ -32,8 +32,7 @@ from confluent_kafka.admin import ResourceType
 
 from bench import load_coordinators, w8_partitions, w9_compaction, wire, wire_cluster, wl_leaders
 from bench.bystander import Bystander
-from bench.common_loads import KEPT, fill
-from bench.load import drive
+from bench.common_loads import KEPT, fill, read_all
 from bench.page_cache import forget, log_files
 from bench.report import Column, Figures, Outcome, Row
 from bench.servers import HOST, Ottla, Peer, PeerError
@@ -60,7 +59,7 @@ CASES = (
 SMALL, BULK, OLD, TABLE = "small", "bulk", "old", "table"
 QUIET_S = 10.0
 SEGMENT_BYTES = 256 << 20
-OLD_RECORD_BYTES = 10_000
+OLD_RECORD_BYTES, OLD_BATCH_BYTES = 10_000, 64 << 10
 CHANGES = 20
 LOAD_S = 600.0
 SPARE_DESCRIPTORS = 200
@@ -71,9 +70,9 @@ def _bulk(peer: Peer, scale: Scale) -> None:
 
 
 def _fill(peer: Peer, scale: Scale) -> int:
-    """Old records, on the disk alone; how many. The first consumer has been there: that its coordinator's
-    topic is made, with 50 partitions, and code is loaded is no matter of old records."""
-    written = fill(peer, OLD, scale.cold_bytes // OLD_RECORD_BYTES, OLD_RECORD_BYTES, 1 << 20, LOAD_S)
+    """Old records, on the disk alone; how many. Somebody has read one: that code is loaded for the first
+    time is no matter of old records."""
+    written = fill(peer, OLD, scale.cold_bytes // OLD_RECORD_BYTES, OLD_RECORD_BYTES, OLD_BATCH_BYTES, LOAD_S)
     _read(peer, 1)
     for path in log_files(os.path.join(peer.folder, "data"), OLD):
         forget(path)
@@ -81,7 +80,7 @@ def _fill(peer: Peer, scale: Scale) -> int:
 
 
 def _read(peer: Peer, records: int) -> None:
-    drive("fetch", {"bootstrap": peer.bootstrap, "topic": OLD, "records": records}, peer, LOAD_S)
+    read_all(peer, OLD, records, timeout_s=LOAD_S)
 
 
 def _create(peer: Peer, scale: Scale) -> None:

@@ -11,6 +11,7 @@ from tests.support.brokers import jobs_waiting
 from ottla.api import dispatch, offset_fetch
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID, TopicPartition
+from ottla.broker import kept_answers
 from ottla.broker.effects import Close, Reply
 from ottla.broker.leadership_proofs import DOUBT_MS
 from ottla.broker.long_work import SHARE_US, Slices
@@ -523,7 +524,7 @@ def test_a_large_request_that_is_malformed_closes_the_connection(client: Client)
 def test_cached_answers_take_a_bounded_amount_of_memory(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "CACHED_ANSWERS_BYTES_MAX", 10_000)
+    monkeypatch.setattr(kept_answers, "KEPT_ANSWERS_BYTES_MAX", 10_000)
     for at in range(50):
         names = [MetadataRequestTopic(name=f"{at:03}{name:0200}") for name in range(10)]
         client.send(MetadataRequest(topics=names, allow_auto_topic_creation=False))

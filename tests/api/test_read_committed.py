@@ -6,7 +6,7 @@ from tests.api.harness import NOW, Client, Machine
 from tests.api.test_list_offsets import LATEST, MAX_TIMESTAMP, look_up
 from tests.log.read_committed import committed
 
-from ottla.api import consumer_fetch
+from ottla.api.partition_reads import ABORTED_BYTES
 from ottla.base.ids import TopicPartition
 from ottla.records.control import Marker
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -136,7 +136,7 @@ def test_naming_what_was_aborted_counts_as_reading(
     topic.machine.is_one_round = True
     before = allowance.read_left
     part = topic.fetch()
-    cost = len(part.records or b"") + consumer_fetch.ABORTED_BYTES
+    cost = len(part.records or b"") + ABORTED_BYTES
     assert before - allowance.read_left == cost
 
 

@@ -10,9 +10,10 @@ from tests.api.examples import EXAMPLES
 from tests.api.harness import Machine
 
 from ottla.api.call import CloseConnection
-from ottla.api.dispatch import CACHED_ANSWERS_MAX, REQUEST_BYTES_MAX
+from ottla.api.dispatch import REQUEST_BYTES_MAX
 from ottla.api.table import TABLE
 from ottla.base.errors import ErrorCode
+from ottla.broker.kept_answers import KEPT_ANSWERS_MAX
 from ottla.wire.codec import decode, encode
 from ottla.wire.header import RequestHeader, decode_response_header, encode_request_header
 from ottla.wire.messages import metadata
@@ -194,9 +195,9 @@ def test_cached_answers_are_bounded_and_a_large_request_is_not_cached() -> None:
     def ask(*names: str) -> None:
         client.send(MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name) for name in names]))
 
-    for number in range(CACHED_ANSWERS_MAX):
+    for number in range(KEPT_ANSWERS_MAX):
         ask(f"t{number}")
-    assert len(machine.broker.answers) == CACHED_ANSWERS_MAX
+    assert len(machine.broker.answers) == KEPT_ANSWERS_MAX
     ask("one-more")
     assert len(machine.broker.answers) == 1
     ask(*(f"a-rather-long-name-{number}" for number in range(300)))

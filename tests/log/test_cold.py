@@ -91,7 +91,8 @@ def test_who_reads_one_piece_after_the_other_has_the_next_ones_brought_in_before
     assert isinstance(missing, ColdError)
     (piece,) = missing.pieces
     assert missing.ahead is not None
-    assert (missing.ahead.path, missing.ahead.at) == (piece.path, piece.at + piece.size)
+    (ahead,) = missing.ahead.pieces
+    assert (ahead.path, ahead.at) == (piece.path, piece.at + piece.size)
     assert brought_in(log, 4).records
     disk.drop_caches()
     elsewhere = attempt(log, 2, NOTHING_YET)
@@ -107,16 +108,18 @@ def misses_of_a_sequential_reader(*, reads_ahead: bool) -> int:
     log.read(0, 150, end=1_000)  # its file is open from now on
     disk.drop_caches()
     disk.waits.clear()
-    offset, misses = 0, 0
+    offset, misses, warmth = 0, 0, NOTHING_YET
     while offset < 990:
-        outcome = attempt(log, offset, NOTHING_YET, max_bytes=1_000)
+        outcome = attempt(log, offset, warmth, max_bytes=1_000)
         if isinstance(outcome, ColdError):
             misses += 1
             WarmUp(outcome.pieces).run(lambda: None)
+            warmth = warmth.with_more(outcome.pieces)
         else:
-            offset = outcome.next_offset
+            offset, warmth = outcome.next_offset, NOTHING_YET
         if reads_ahead and outcome.ahead is not None:
-            WarmUp([outcome.ahead]).run(lambda: None)
+            outcome.ahead.run()
+            outcome.ahead.done(None)
     assert disk.waits == []
     return misses
 
@@ -126,6 +129,28 @@ def test_a_reader_whose_next_bytes_are_brought_in_before_finds_few_missing(monke
     assert misses_of_a_sequential_reader(reads_ahead=False) > 10
     # Two until it is known to be sequential, and what little is left at the end.
     assert misses_of_a_sequential_reader(reads_ahead=True) <= 3
+
+
+def test_what_a_worker_is_bringing_in_is_missing_until_it_is_done_or_its_reader_has_waited():
+    """The kernel has it in memory earlier, but who touches it first pays for that."""
+    disk, log = cold()
+    first = brought_in(log, 0)
+    disk.drop_caches()
+    missing = attempt(log, first.next_offset, NOTHING_YET)
+    assert isinstance(missing, ColdError)
+    assert missing.ahead is not None
+    second = brought_in(log, first.next_offset)
+    missing.ahead.run()
+    on_its_way = attempt(log, second.next_offset, NOTHING_YET)
+    assert isinstance(on_its_way, ColdError)
+    assert on_its_way.ahead is None  # it is not asked for again
+    waited = attempt(log, second.next_offset, NOTHING_YET.with_more(on_its_way.pieces))
+    missing.ahead.done(None)
+    done = attempt(log, second.next_offset, NOTHING_YET)
+    assert isinstance(waited, Read)
+    assert isinstance(done, Read)
+    assert said(waited) == said(done) != []
+    assert disk.waits == []
 
 
 def test_a_file_that_is_never_in_memory_is_read_in_the_end():

@@ -77,3 +77,15 @@ def test_only_the_last_few_who_stopped_are_remembered():
     readers = stopped_at(*((offset, offset) for offset in range(100)))
     assert readers.position(0) is None
     assert readers.position(99) == 99
+
+
+def test_what_is_asked_for_ahead_is_awaited_until_it_was_brought():
+    readers = SequentialReaders()
+    readers.stop(7, 0, begun_at=0)
+    readers.on_missing(7)
+    begin, end = readers.ahead_of(7, STEP, SIZE) or (0, 0)
+    assert [readers.is_awaited(at, at + 10) for at in (begin - 10, begin - 9, begin, end - 1, end)] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    readers.on_brought(begin)
+    assert not readers.is_awaited(begin, end)

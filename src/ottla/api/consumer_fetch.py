@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.api.leadership_proof import WAIT_MS, check_led
-from ottla.api.partition_reads import FEW, NO_REPLICA, PartitionReads, check_offset, diverging, is_long
+from ottla.api.partition_reads import (
+    FEW,
+    NO_REPLICA,
+    PartitionReads,
+    answer_bytes_max,
+    check_offset,
+    diverging,
+    is_long,
+    named_aborted,
+    taken,
+)
+from ottla.api.single_fetch import respond_single
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.leadership_proofs import Proof
@@ -18,10 +29,9 @@ from ottla.broker.parked import Key, Parked
 from ottla.log.cold import ColdError
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import Wanted
-from ottla.wire.messages.fetch import AbortedTransaction, PartitionData
+from ottla.wire.messages.fetch import FetchResponse, PartitionData
 
 NEVER = -1
-ABORTED_BYTES = 1_000  # that take about as long to read as it takes to name an aborted transaction
 RECORDS_WAIT_MS = 25  # that records wait for the proof of what is said of other partitions
 
 
@@ -44,6 +54,7 @@ class ConsumerFetch:
             return self._respond_proven(now_ms)
         for partition in self._unproven(now_ms):
             reads.broker.proofs.ask_for(partition, now_ms, now_ms)  # there is time for it now
+        reads.take_failure()
         deadline_ms = now_ms + reads.wait_ms(max_wait_ms)
         return reads.park(tuple(reads.available), deadline_ms, self._ready, self._respond_in_turn)
 
@@ -62,7 +73,11 @@ class ConsumerFetch:
     def _ready(self, key: Key, now_ms: int) -> Any | None:
         """One partition moved: count it again."""
         assert isinstance(key, TopicPartition), "a fetch waits for partitions"
-        if self._can_wait(key, self.reads.by_partition[key]) and not self.reads.is_enough:
+        reads, wanted = self.reads, self.reads.by_partition[key]
+        if reads.bytes_min <= 1 <= wanted.max_bytes and (answer := self._respond_single(now_ms)) is not None:
+            return answer  # any record is enough
+        if self._can_wait(key, wanted) and not reads.is_enough:
+            reads.take_failure()
             return None
         return self._respond_in_turn(now_ms)
 
@@ -138,8 +153,25 @@ class ConsumerFetch:
 
     def _respond(self, now_ms: int) -> Any:
         """The answer, or the steps to it if it is long."""
+        answer = self._respond_single(now_ms)
+        if answer is not None:
+            return answer
         steps = self._steps(now_ms)
         return steps if is_long(len(self.reads.wanted)) else finished(steps)
+
+    def _respond_single(self, now_ms: int) -> FetchResponse | None:
+        """If it is about one partition, and there are records in it."""
+        reads = self.reads
+        if len(reads.wanted) != 1 or not reads.is_first or self.rack:
+            return None
+        room = min(reads.bytes_max, answer_bytes_max(reads.broker))
+        answer = respond_single(
+            reads.broker, reads.wanted[0], reads.session, room, now_ms, read_committed=self.read_committed
+        )
+        if isinstance(answer, FetchResponse):
+            return answer
+        reads.failure = answer
+        return None
 
     def _steps(self, now_ms: int) -> Steps:
         yield LARGE
@@ -168,6 +200,7 @@ class ConsumerFetch:
             answer.preferred_read_replica = self._preferred(partition, wanted)
         if answer.diverging_epoch is None and answer.preferred_read_replica == NO_REPLICA:
             check_offset(partition, wanted)
+            self._raise_failure()
             if self.read_committed:
                 self._fill_committed(answer, partition, wanted, limit, at_least_one)
             else:
@@ -175,6 +208,14 @@ class ConsumerFetch:
                     partition, wanted, limit, end=self._end(partition), at_least_one=at_least_one
                 )
         return partition
+
+    def _raise_failure(self) -> None:
+        error = self.reads.take_failure()
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # or its traceback would lead back to it
 
     def _fill_committed(
         self, answer: PartitionData, partition: Partition, wanted: Wanted, limit: int, at_least_one: bool
@@ -184,12 +225,8 @@ class ConsumerFetch:
             wanted.fetch_offset, limit, end=self._end(partition),
             at_least_one=at_least_one, warmth=self.reads.warmth,
         )  # fmt: skip
-        self.reads.broker.allowance.read_left -= ABORTED_BYTES * len(aborted)
-        answer.records = self.reads.taken(read)
-        answer.aborted_transactions = [
-            AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
-            for transaction in aborted
-        ]
+        answer.records = taken(self.reads.broker, read)
+        answer.aborted_transactions = named_aborted(self.reads.broker, aborted)
 
     def _partition(self, wanted: Wanted) -> Partition:
         partition = self.reads.partition(wanted)

@@ -15,20 +15,21 @@ too large is given up.
 
 import logging
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import GeneratorType
 from typing import Any
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
+from ottla.api.single_produce import produce_single
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
 from ottla.base.files import Buffer
 from ottla.base.log_fields import fields
 from ottla.broker.broker import Broker
 from ottla.broker.effects import Close, Reply
-from ottla.broker.kept_answers import KeptAnswers
+from ottla.broker.kept_answers import keep_answer
 from ottla.broker.long_work import LARGE, SMALL_BYTES, Steps
 from ottla.broker.parked import Parked
 from ottla.broker.request_counts import FOLLOWER_FETCH, ApiCounts
@@ -50,8 +51,6 @@ from ottla.wire.primitives import OverLimitError, ProtocolError
 log = logging.getLogger(__name__)
 
 PRODUCE, FETCH, OFFSET_COMMIT = 0, 1, 8
-CACHED_ANSWERS_MAX = 256
-CACHED_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 CACHED_REQUEST_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 LARGE_REQUEST_BYTES = 64 * 1024  # some 2,000 partitions: decoded in two milliseconds
@@ -95,7 +94,7 @@ def on_request(
         user = broker.access.session(connection).principal.name
         meter.usage = broker.quotas.usage(user, header.client_id or "", now_ms)
     if api.key == PRODUCE:
-        return exchange.answer_at_once(exchange.decoded(frame, at), now_ms)
+        return exchange.produce_at_once(frame, at, now_ms)
     if len(frame) <= SMALL_AT_ONCE.get(api.key, 0):
         answer = (exchange.fetch_at_once if api.key == FETCH else exchange.commit_at_once)(frame, at, now_ms)
         if answer is not None:
@@ -110,7 +109,7 @@ def on_request(
         kept = answers.get(key)
         if kept is not None:
             return exchange.answer_again(kept)
-        exchange.keep = partial(_keep, broker, answers, key, broker.proofs.doubts)
+        exchange.keep = partial(keep_answer, answers, broker.proofs, key, broker.proofs.doubts)
     if len(frame) > LARGE_REQUEST_BYTES or not broker.slices.may_begin(
         exchange.weight, is_broker=exchange.is_broker
     ):
@@ -138,6 +137,7 @@ class Exchange:
     keep: Callable[[Encoded], None] | None = field(default=None, init=False)
     last: LastAnswer | None = field(default=None, init=False)
     ends_because: str = field(default="", init=False)
+    handler: Callable[..., Any] | None = field(default=None, init=False)  # that was chosen for it
 
     @property
     def weight(self) -> int:
@@ -149,7 +149,8 @@ class Exchange:
 
     def answer_at_once(self, request: Any, now_ms: int) -> list[Buffer] | Silence:
         try:
-            answer = _load(self.api)[1](self._begin(request, now_ms), request)
+            handler = self.handler or _load(self.api)[1]
+            answer = handler(self._begin(request, now_ms), request)
         except CloseConnection:
             raise
         except Exception as error:
@@ -166,6 +167,17 @@ class Exchange:
             return Silence.PARKED
         chunks = self._encoded_at_once(answer)
         return chunks if self.meter.usage is None else self._finished(chunks)
+
+    def produce_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence:
+        """A Produce: in a way of its own if it has one batch, as far as that goes."""
+        if self.meter.usage is None:
+            single = produce_single(self.broker, self.header, frame, at, now_ms, self.meter)
+            if isinstance(single, bytes):
+                return [single]
+            if single is not None:
+                self.handler = single.handler
+                return self.answer_at_once(single.request, now_ms)
+        return self.answer_at_once(self.decoded(frame, at), now_ms)
 
     def fetch_at_once(self, frame: memoryview, at: int, now_ms: int) -> list[Buffer] | Silence | None:
         """A Fetch, unless its session makes it large: it is as large as if it named all that it is about."""
@@ -451,19 +463,6 @@ def _is_follower(fetch: Any) -> bool:
     state = fetch.replica_state
     replica_id: int = fetch.replica_id if state is None else state.replica_id
     return replica_id >= 0
-
-
-def _keep(
-    broker: Broker, answers: KeptAnswers, key: tuple[Hashable, ...], doubts: int, answer: Encoded
-) -> None:
-    """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
-    is kept that was made while this broker waited for proof, or was in doubt, that it leads."""
-    if broker.proofs.is_awaited or broker.proofs.doubts != doubts:
-        return
-    kept_bytes = sum(len(kept.body) for kept in answers.values())
-    if len(answers) >= CACHED_ANSWERS_MAX or kept_bytes + len(answer.body) > CACHED_ANSWERS_BYTES_MAX:
-        answers.clear()
-    answers[key] = answer
 
 
 def _count_unserved(broker: Broker, header: RequestHeader, title: str | None, client_host: str) -> None:

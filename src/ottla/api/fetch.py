@@ -17,13 +17,14 @@ v18 high watermark of the follower
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from ottla.api.call import Call
 from ottla.api.consumer_fetch import ConsumerFetch
 from ottla.api.follower_fetch import FollowerFetch
 from ottla.api.needs import READ, TOPIC
-from ottla.api.partition_reads import NO_REPLICA, PartitionReads, answer_bytes_max, is_long
+from ottla.api.partition_reads import NO_REPLICA, Failure, PartitionReads, answer_bytes_max, is_long
+from ottla.api.single_fetch import respond_single
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.offset_times import READ_COMMITTED
 from ottla.broker.broker import Broker
@@ -37,8 +38,6 @@ STORAGE_ERROR_SINCE = 6
 FOLLOWERS_SINCE = 11
 TOPIC_IDS_SINCE = 13
 
-WantedKey: TypeAlias = tuple[str | bytes, int]  # as `Wanted.key`
-
 
 def fetch(call: Call, request: FetchRequest) -> Any:
     count = 0
@@ -48,7 +47,10 @@ def fetch(call: Call, request: FetchRequest) -> Any:
         count += call.broker.sessions.partitions(request.session_id)
     if is_long(count):
         return _fetch_in_slices(call, request)
-    return _fetch(call, request, {wanted.key: wanted for wanted in _named(call, request)})
+    asked = list(_named(call, request))
+    return _fetch(
+        call, request, asked if count == 1 else list({wanted.key: wanted for wanted in asked}.values())
+    )
 
 
 def _fetch_in_slices(call: Call, request: FetchRequest) -> Steps:
@@ -56,11 +58,11 @@ def _fetch_in_slices(call: Call, request: FetchRequest) -> Steps:
     for wanted in _named(call, request):
         named[wanted.key] = wanted
         yield
-    return _fetch(call, request, named)
+    return _fetch(call, request, list(named.values()))
 
 
-def _fetch(call: Call, request: FetchRequest, named: dict[WantedKey, Wanted]) -> Any:
-    """`named`: what the request wants, of what is named twice the last."""
+def _fetch(call: Call, request: FetchRequest, asked: list[Wanted]) -> Any:
+    """`asked`: what the request wants, of what is named twice the last."""
     broker = call.broker
     replica_id, replica_epoch = request.replica_id, NO_REPLICA
     if request.replica_state:
@@ -73,10 +75,16 @@ def _fetch(call: Call, request: FetchRequest, named: dict[WantedKey, Wanted]) ->
         bytes_max = min(bytes_max, usage.fetch_bytes_max)
     try:
         wanted, session, incremental = _resolve(
-            call, request, list(named.values()), is_follower=replica_id in broker.image.brokers
+            call, request, asked, is_follower=replica_id in broker.image.brokers
         )
     except ApiError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+    rack, failure = _rack_to_serve(broker, request.rack_id), None
+    if len(wanted) == 1 and replica_id < 0 and usage is None and not rack:
+        answer = _fetch_single(call, request, wanted[0], session, bytes_max)
+        if isinstance(answer, FetchResponse):
+            return answer
+        failure = answer
     reads = PartitionReads(
         broker=broker,
         connection=call.connection,
@@ -88,6 +96,7 @@ def _fetch(call: Call, request: FetchRequest, named: dict[WantedKey, Wanted]) ->
         bytes_max=bytes_max,
         knows_storage_error=call.version >= STORAGE_ERROR_SINCE,
         usage=usage,
+        failure=failure,
     )
     if replica_id >= 0:
         vouched_ms = session.answered_ms if session is not None and incremental else UNKNOWN
@@ -104,10 +113,21 @@ def _fetch(call: Call, request: FetchRequest, named: dict[WantedKey, Wanted]) ->
     return ConsumerFetch(
         reads=reads,
         leader_only=call.version < FOLLOWERS_SINCE,
-        rack=_rack_to_serve(broker, request.rack_id),
+        rack=rack,
         read_committed=request.isolation_level == READ_COMMITTED,
         asked_ms=call.now_ms,
     ).answer(request.max_wait_ms)
+
+
+def _fetch_single(
+    call: Call, request: FetchRequest, wanted: Wanted, session: Session | None, room: int
+) -> FetchResponse | Failure | None:
+    """`respond_single`, if a first record is enough, and whoever asks needs no leave."""
+    is_enough = request.max_wait_ms <= 0 or (request.min_bytes <= 1 and wanted.max_bytes > 0)
+    if not is_enough or call.broker.access.authorizer is not None:
+        return None
+    read_committed = request.isolation_level == READ_COMMITTED
+    return respond_single(call.broker, wanted, session, room, call.now_ms, read_committed=read_committed)
 
 
 def _denied(call: Call, wanted: list[Wanted]) -> frozenset[str]:

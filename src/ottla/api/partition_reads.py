@@ -21,10 +21,12 @@ from ottla.broker.long_work import Steps
 from ottla.broker.parked import Key, Parked
 from ottla.log.cold import NOTHING_YET, ColdError, Piece, ReadAhead, Warmth, WarmUp
 from ottla.log.segment_reader import Read
+from ottla.log.transaction_index import AbortedTransaction as Aborted
 from ottla.replication.partition import Partition
 from ottla.replication.sessions import NO_SESSION, Session, Wanted
 from ottla.replication.traffic import TopicTraffic
 from ottla.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchResponse,
@@ -43,6 +45,7 @@ DISK_WAIT_MS = 10_000  # for the disk, while its client waits for the answer
 LONG = 1_000  # partitions; an answer about more is made in slices
 FEW = 60  # partitions; an answer about more waits where much is answered at the same time
 ANSWER_BYTES = 50  # that a partition has in an answer besides its records, about
+ABORTED_BYTES = 1_000  # that take about as long to read as it takes to name an aborted transaction
 PARTITION_BYTES = 400  # that a fetch holds for each while it waits, about
 
 # Reads a partition into its answer: so many bytes at most, or a first batch of any size.
@@ -54,7 +57,7 @@ class Missing:
     """What is not in memory of the partitions of an answer. `is_left_out`: the disk was too slow for it."""
 
     pieces: list[Piece] = field(default_factory=list)
-    ahead: list[Piece] = field(default_factory=list)  # what nobody waits for yet
+    ahead: list[ReadAhead] = field(default_factory=list)
     of: set[Hashable] = field(default_factory=set)  # partitions
     is_left_out: bool = False
     _bytes: int = 0
@@ -70,6 +73,18 @@ class Missing:
         """How much of the answer it will be, once."""
         taken, self._bytes = self._bytes, 0
         return taken
+
+
+@dataclass(slots=True)
+class Failure:
+    """Why a log could not be read. It is taken out once: whoever kept an error would keep its frames, and
+    what was read in them."""
+
+    error: Exception | None
+
+    def take(self) -> Exception | None:
+        error, self.error = self.error, None
+        return error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,6 +109,7 @@ class PartitionReads:
     given: list[tuple[TopicTraffic, int]] = field(default_factory=list)  # bytes, as the answer has them
     warmth: Warmth = NOTHING_YET
     missing: Missing | None = None
+    failure: Failure | None = None  # of the log, if its only partition was read before
     has_refused: bool = False
     uncounted: set[Hashable] | None = None  # partitions whose fetch is not counted yet, if others' are
 
@@ -126,6 +142,22 @@ class PartitionReads:
         return min(asked_ms, WAIT_MS_MAX, self.broker.config.connections_idle_ms_max)
 
     # -- the answer -------------------------------------------------------------------------------
+
+    @property
+    def is_first(self) -> bool:
+        """Is it read for the first time, for a consumer whom nothing limits?"""
+        return (
+            self.usage is None
+            and self.find_denied is None
+            and self.failure is None
+            and self.missing is None
+            and self.warmth is NOTHING_YET
+        )
+
+    def take_failure(self) -> Exception | None:
+        """What came of an earlier read, which then says nothing about the next."""
+        failure, self.failure = self.failure, None
+        return None if failure is None else failure.take()
 
     def respond(
         self,
@@ -190,8 +222,8 @@ class PartitionReads:
 
         parked = self.park((job,), now_ms + DISK_WAIT_MS, lambda _job, ready_ms: respond(ready_ms), expire)
         self.broker.outbox.put(RunJob(job, parked))
-        if ahead:
-            self.broker.outbox.do(ReadAhead(ahead))
+        for chore in ahead:
+            self.broker.outbox.do(chore)
         return parked
 
     def _take_back(self, results: list[tuple[Wanted, PartitionData]]) -> None:
@@ -285,14 +317,7 @@ class PartitionReads:
         read = partition.log.read(
             wanted.fetch_offset, limit, end=end, at_least_one=at_least_one, warmth=self.warmth
         )
-        return self.taken(read)
-
-    def taken(self, read: Read) -> Buffer:
-        """Its records. What comes next is brought in meanwhile."""
-        self.broker.allowance.read_left -= len(read.records)
-        if read.ahead is not None:
-            self.broker.outbox.do(ReadAhead([read.ahead]))
-        return read.records
+        return taken(self.broker, read)
 
     def _leader_hint(self, wanted: Wanted) -> LeaderIdAndEpoch | None:
         leader = leader_of(self.broker, wanted.topic, wanted.partition)
@@ -325,6 +350,23 @@ def answer_bytes_max(broker: Broker) -> int:
     config = broker.config
     left = config.unsent_bytes_max - broker.allowance.unsent_bytes
     return min(config.fetch_bytes_max, max(left, FETCH_BYTES_MIN))
+
+
+def taken(broker: Broker, read: Read) -> Buffer:
+    """The records of a read. What comes next is brought in meanwhile."""
+    broker.allowance.read_left -= len(read.records)
+    if read.ahead is not None:
+        broker.outbox.do(read.ahead)
+    return read.records
+
+
+def named_aborted(broker: Broker, aborted: list[Aborted]) -> list[AbortedTransaction]:
+    """What was aborted among the records of an answer, which a client leaves out."""
+    broker.allowance.read_left -= ABORTED_BYTES * len(aborted)
+    return [
+        AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
+        for transaction in aborted
+    ]
 
 
 def check_offset(partition: Partition, wanted: Wanted) -> None:

@@ -54,6 +54,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.effects import RunJob
 from ottla.broker.leadership_proofs import Proof
 from ottla.broker.parked import ROUND, Key, Parked
+from ottla.log.log import Appended
 from ottla.log.validation import (
     LargeBatchError,
     LargeCheck,
@@ -98,6 +99,24 @@ ATTRIBUTES_AT = 22  # the low byte of a batch's attributes
 
 class UnverifiedError(Exception):
     """A coordinator is being asked whether batches may be appended."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """What came of a batch that was tried before, on a budget of `share` items. It is taken out once: whoever
+    kept an error would keep its frames, and the bytes that were received."""
+
+    outcome: Appended | Exception | None
+    share: int
+
+    def take(self) -> Appended | None:
+        outcome, self.outcome = self.outcome, None
+        if not isinstance(outcome, Exception):
+            return outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # or its traceback would lead back to it
 
 
 @dataclass(slots=True)
@@ -205,7 +224,10 @@ class Produce:
         return self.response
 
 
-def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | None:
+def produce(
+    call: Call, request: ProduceRequest, tried: Tried | None = None
+) -> ProduceResponse | Parked | None:
+    """Produce. `tried`: what came of its only batch, if that was tried before (`single_produce`)."""
     ongoing = Produce(call.broker, call.connection, request.acks, call.now_ms, ProduceResponse())
     batches: list[tuple[TopicProduceResponse, PartitionProduceData]] = []
     has_authorizer = call.broker.access.authorizer is not None
@@ -222,7 +244,7 @@ def produce(call: Call, request: ProduceRequest) -> ProduceResponse | Parked | N
     size = 0
     for _, asked in batches:
         size += len(asked.records or b"")
-    answer = Appending(request, ongoing, batches, size).go_on(call)
+    answer = Appending(request, ongoing, batches, size, tried=tried).go_on(call)
     if isinstance(answer, CloseConnection):
         raise answer
     return None if isinstance(answer, Silence) else answer
@@ -240,6 +262,7 @@ class Appending:
     check: LargeCheck | None = None  # of the batch that is next, if that is large
     is_copied: bool = False
     transaction: "Verifying | None" = None  # what is known of it, once a batch belongs to one
+    tried: Tried | None = None  # of the batch that is next
 
     def go_on(self, call: Call) -> ProduceResponse | Parked | Silence | CloseConnection:
         """Append until all is done, or others must have their turn."""
@@ -252,7 +275,7 @@ class Appending:
             broker.allowance.items_left += max(budget.items, 0)
 
     def _append(self, call: Call, budget: Budget) -> ProduceResponse | Parked | Silence | CloseConnection:
-        begun, share = self.done, budget.items
+        begun, share = self.done, budget.items if self.tried is None else self.tried.share
         while self.done < len(self.batches):
             topic, asked = self.batches[self.done]
             try:
@@ -288,7 +311,7 @@ class Appending:
             records = _records_of(asked)
             if records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 self._check_transaction(call, partition, records)
-            appended = broker.replicas.append(
+            appended = self._take_tried() or broker.replicas.append(
                 partition,
                 records if check is None else check.take(),
                 acks=acks,
@@ -305,15 +328,16 @@ class Appending:
             reply.base_offset = appended.base_offset
             reply.log_append_time_ms = appended.log_append_time_ms
             reply.log_start_offset = appended.log_start_offset
-            end_offset, traffic = appended.last_offset + 1, partition.traffic
-            traffic.produce_requests += 1
-            if not appended.duplicate:
-                traffic.messages_in += end_offset - appended.base_offset
-                traffic.bytes_in += len(records)
+            count_produced(partition, appended, len(records))
+            end_offset = appended.last_offset + 1
             is_last = self.done + 1 == len(self.batches)
             if acks != -1 or not is_last or partition.high_watermark < end_offset or broker.store.lost:
                 self.ongoing.unsafe.append(Unsafe(partition, partition.leader_epoch, end_offset, reply))
         return reply
+
+    def _take_tried(self) -> Appended | None:
+        tried, self.tried = self.tried, None
+        return None if tried is None else tried.take()
 
     def _check_transaction(self, call: Call, partition: Partition, records: memoryview) -> None:
         """The first batch of a transaction in a partition waits until the coordinator has confirmed it."""
@@ -434,6 +458,15 @@ class Appending:
         if ongoing.unsafe and ongoing.ready(None, call.now_ms) is None:
             return ongoing.park(call.now_ms)
         return ongoing.response
+
+
+def count_produced(partition: Partition, appended: Appended, size: int) -> None:
+    """A producer's batch of `size` bytes, once it is in its log."""
+    traffic = partition.traffic
+    traffic.produce_requests += 1
+    if not appended.duplicate:
+        traffic.messages_in += appended.last_offset - appended.base_offset + 1
+        traffic.bytes_in += size
 
 
 def _may_write(call: Call, topic: TopicProduceResponse) -> bool:

@@ -33,7 +33,7 @@ _KINDS: Final = {
 # Tells at once that bytes are not in memory; not every system, nor every file system, can.
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-_WARM_BYTES: Final = 1 << 20
+_WARM_BYTES: Final = 256 << 10
 _PROBED_BYTES: Final = 64 << 10
 _PROBE: Final = bytearray(1)
 # Neither another file than the one named, nor a wait for whoever might write to it.
@@ -120,12 +120,13 @@ class Files(Protocol):
 
 
 class OsFile:
-    __slots__ = ("_fd", "_has_missed", "_nowait", "_size", "path")
+    __slots__ = ("_fd", "_has_missed", "_is_advised", "_nowait", "_size", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._nowait = _NOWAIT
-        self._has_missed = False  # a read found nothing of what it wanted in memory
+        self._is_advised = False  # the kernel is to bring in nothing on its own
+        self._has_missed = False  # something that was wanted was not in memory
         self._fd, self._size = open_plain(path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @property
@@ -148,6 +149,10 @@ class OsFile:
         return os.pread(self._fd, count, at)
 
     def read_now(self, at: int, count: int) -> Bytes | None:
+        if not self._is_advised:
+            # What comes behind is not to be read here either: that is for who calls `warm`.
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
+            self._is_advised = True
         try:
             if self._has_missed and count > _PROBED_BYTES:
                 # What is missing the kernel begins to read here and now, a millisecond for 4 MB. Who calls
@@ -156,8 +161,6 @@ class OsFile:
             data = bytearray(count)
             done = os.preadv(self._fd, (data,), at, self._nowait)
         except BlockingIOError:
-            # Nor is what comes behind it to be read here: that is for who calls `warm`, too.
-            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_RANDOM)
             self._has_missed = True
             return None
         except OSError as error:
@@ -167,7 +170,10 @@ class OsFile:
             return self.read_now(at, count)
         if done == count:
             return data
-        return data[:done] if at + done >= self._size or not self._nowait else None
+        if at + done >= self._size or not self._nowait:
+            return data[:done]
+        self._has_missed = True
+        return None
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -267,6 +273,9 @@ class OsFiles:
     def warm(self, path: str, at: int, count: int) -> None:
         fd, size = open_plain(path, os.O_RDONLY)
         try:
+            # No more than was asked for: the kernel may read 8 MB ahead in one go, for which it keeps a
+            # processor to itself (10 ms were seen), and nobody has touched what it brings in.
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
             end = min(at + count, size)
             scratch = bytearray(max(min(_WARM_BYTES, end - at), 1))
             while at < end and (done := os.preadv(fd, (scratch,), at)):

@@ -69,7 +69,10 @@ class PartitionJournal:
                 batches = log.read(begin, LOAD_BYTES, end=end, warmth=warmth).records
             except ColdError as cold:
                 warmth = warmth.with_more(cold.pieces)
-                yield Warming([*cold.pieces, *((cold.ahead,) if cold.ahead else ())])
+                ahead = cold.ahead
+                yield Warming([*cold.pieces, *(ahead.pieces if ahead else ())])
+                if ahead is not None:
+                    ahead.done(None)
                 continue
             warmth = NOTHING_YET
             if not batches:

@@ -18,11 +18,26 @@ from ottla.broker.leadership_proofs import Proofs
 from ottla.controller.image import Image, Topic
 from ottla.wire.lazy import Encoded
 
+KEPT_ANSWERS_MAX = 256
+KEPT_ANSWERS_BYTES_MAX = 32 * 1024 * 1024
 KEPT_TOPICS_BYTES_MAX = 32 * 1024 * 1024
 ENTRY_BYTES = 512  # that an entry takes besides its body
 
 KeptAnswers: TypeAlias = dict[tuple[Hashable, ...], Encoded]
 Basis: TypeAlias = tuple[int, int, int]  # revisions of topic and brokers, doubts: it never comes again
+
+
+def keep_answer(
+    answers: KeptAnswers, proofs: Proofs, key: tuple[Hashable, ...], doubts: int, answer: Encoded
+) -> None:
+    """For whoever asks the same, until the image changes: `answers` is then no longer the broker's. Nothing
+    is kept that was made while this broker waited for proof, or was in doubt, that it leads."""
+    if proofs.is_awaited or proofs.doubts != doubts:
+        return
+    kept_bytes = sum(len(kept.body) for kept in answers.values())
+    if len(answers) >= KEPT_ANSWERS_MAX or kept_bytes + len(answer.body) > KEPT_ANSWERS_BYTES_MAX:
+        answers.clear()
+    answers[key] = answer
 
 
 class KeptTopics:

@@ -40,7 +40,7 @@ class ColdError(Exception):
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__()
         self.pieces = pieces
-        self.ahead: Piece | None = None
+        self.ahead: ReadAhead | None = None
 
     @property
     def size(self) -> int:

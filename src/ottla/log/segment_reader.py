@@ -6,24 +6,27 @@ batch, and it begins to look at the index entry before the cut, so it steps over
 batches are.
 """
 
+from struct import Struct
 from typing import NamedTuple
 
+from ottla.base.errors import ApiError
 from ottla.base.files import Buffer, Bytes
-from ottla.log.cold import ColdError, Piece, Warmth
+from ottla.log.cold import ColdError, Piece, ReadAhead, Warmth
 from ottla.log.scan import TornError, corrupt
 from ottla.log.segment import Segment
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header, size_of
+from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header, size_of
 
+_unpack_extent = Struct(">qi4xb6xi").unpack_from  # base offset, length, magic, last offset delta
 READ_BYTES_PER_ROUND = 16 << 20  # some ten milliseconds of reading and sending
 
 
 class Read(NamedTuple):
-    """Whole batches, and the offset after the last of them (the one asked for, if there are none). `ahead` is
-    to be brought into memory before it is asked for."""
+    """Whole batches, and the offset after the last of them (the one asked for, if there are none). `ahead`
+    brings into memory what will be asked for next."""
 
     records: Buffer
     next_offset: int
-    ahead: Piece | None = None
+    ahead: ReadAhead | None = None
 
 
 def read(
@@ -42,6 +45,8 @@ def read(
     count = stop - position
     if count <= 0:
         return Read(b"", min(end, upper) if whole else offset)
+    if warmth is not None and segment.readers.is_awaited(position, position + min(count, max_bytes)):
+        _await(segment, position, min(count, max_bytes), warmth)
     if count <= max_bytes:
         data = segment.read(position, count, warmth)
         # What is left of a batch must not pass for all there is: its reader would wait for the rest for ever.
@@ -74,9 +79,22 @@ def _cut(
     return Read(memoryview(data)[:at], next_offset, ahead)
 
 
-def _ahead(segment: Segment, offset: int, end: int) -> Piece | None:
-    wanted = segment.readers.ahead_of(offset, end, segment.size)
-    return None if wanted is None else Piece(segment.files, segment.path(), wanted[0], wanted[1] - wanted[0])
+def _await(segment: Segment, position: int, count: int, warmth: Warmth) -> None:
+    """What a worker is bringing in is missing until then, but for who has waited for it."""
+    path = segment.path()
+    if not warmth.has(path):
+        raise ColdError([Piece(segment.files, path, position, count)])
+
+
+def _ahead(segment: Segment, offset: int, end: int) -> ReadAhead | None:
+    readers = segment.readers
+    wanted = readers.ahead_of(offset, end, segment.size)
+    if wanted is None:
+        return None
+    begin, stop = wanted
+    ahead = ReadAhead([Piece(segment.files, segment.path(), begin, stop - begin)])
+    ahead.on_done = lambda: readers.on_brought(begin)
+    return ahead
 
 
 def _last_whole(
@@ -91,11 +109,13 @@ def _last_whole(
         else:
             segment.rebuild_indexes()
     while at + HEADER_SIZE <= size:
-        header = _header(segment, data, position, at, next_offset)
-        if at + header.size > size:
+        base_offset, length, magic, delta = _unpack_extent(data, at)
+        end = at + LOG_OVERHEAD + length
+        if magic != MAGIC or end < at + HEADER_SIZE or base_offset + delta < next_offset:
+            raise _misplaced(segment, position + at)
+        if end > size:
             break
-        at += header.size
-        next_offset = header.next_offset
+        at, next_offset = end, base_offset + delta + 1
     return at, next_offset
 
 
@@ -103,5 +123,9 @@ def _header(segment: Segment, data: Bytes, position: int, at: int, offset: int) 
     """The header of a batch that must not end before `offset`."""
     header = read_header(data, at)
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.last_offset < offset:
-        raise corrupt(TornError(segment.path(), position + at, "this is not the batch that belongs here"))
+        raise _misplaced(segment, position + at)
     return header
+
+
+def _misplaced(segment: Segment, position: int) -> ApiError:
+    return corrupt(TornError(segment.path(), position, "this is not the batch that belongs here"))

@@ -3,7 +3,8 @@
 Where one stopped is where it goes on, so neither index nor scan is needed to find its next batch. Once such a
 reader has found something missing in memory, what it will ask for next is to be brought in before
 (`log/cold`): half of `AHEAD_BYTES` at a time, by a worker that reads it, rather than by advice to the kernel.
-Who touches a page first pays for it, on a virtual machine 2 us and more, and that must not be the loop.
+Who touches a page first pays for it, on a virtual machine 2 to 6 us, and that must not be the loop. So what a
+worker has begun to bring in is not read before it is done, though the kernel may have it in memory already.
 """
 
 from typing import NamedTuple
@@ -22,10 +23,11 @@ class _Stop(NamedTuple):
 class SequentialReaders:
     """Of one segment. Each has its own bytes ahead."""
 
-    __slots__ = ("_is_cold", "_stops")
+    __slots__ = ("_awaited", "_is_cold", "_stops")
 
     def __init__(self) -> None:
         self._stops: dict[int, _Stop] = {}
+        self._awaited: dict[int, int] = {}  # from where to where workers bring something in
         self._is_cold = False  # something was not in memory when it was read
 
     def stop(self, offset: int, position: int, begun_at: int) -> None:
@@ -60,4 +62,14 @@ class SequentialReaders:
         if begin >= wanted or wanted - begin < min(AHEAD_BYTES // 2, size - end):
             return None
         self._stops[offset] = _Stop(stop.position, wanted)
+        self._awaited[begin] = max(wanted, self._awaited.get(begin, 0))
         return begin, wanted
+
+    def on_brought(self, begin: int) -> None:
+        """What was to be brought in from `begin` on is in memory, or will not come."""
+        self._awaited.pop(begin, None)
+
+    def is_awaited(self, begin: int, end: int) -> bool:
+        """Is a worker bringing in something of this?"""
+        awaited = self._awaited
+        return bool(awaited) and any(at < end and begin < stop for at, stop in awaited.items())
