@@ -21,6 +21,7 @@ from bench.servers import ROOT, PeerError
 
 START_S = 180.0
 TASK_S = 300.0
+MICRO_S = 80.0  # two batches of a source that takes half a second a task
 MICRO_BATCHES = 14
 MICRO_BATCHES_COLD = 5
 DIGITS = 10
@@ -129,7 +130,7 @@ def _micro(spark: Any, task: dict[str, Any]) -> dict[str, float]:
         writer = writer.option("checkpointLocation", folder)
         query = writer.trigger(processingTime="0 seconds").start()
         try:
-            end = time.monotonic() + TASK_S / 2
+            end = time.monotonic() + MICRO_S
             while not query.recentProgress and time.monotonic() < end:
                 time.sleep(0.02)  # its first batch is empty, and says that `latest` is settled
             while len(batches) < MICRO_BATCHES and time.monotonic() < end:
@@ -149,7 +150,7 @@ def _micro(spark: Any, task: dict[str, Any]) -> dict[str, float]:
     ordered = [batches[number] for number in sorted(batches)]
     warm = ordered[min(MICRO_BATCHES_COLD, len(ordered) // 2) :]  # a slow source has few of them
     if not warm:
-        raise RuntimeError(f"only {len(batches)} batches in {TASK_S / 2:.0f} s")
+        raise RuntimeError(f"only {len(batches)} batches in {MICRO_S:.0f} s")
     return {
         name: statistics.median(each.get(key, 0) for each in warm)
         for name, key in (
