@@ -188,6 +188,29 @@ def test_no_broker_at_all_is_one_sentence() -> None:
         client.topics()
 
 
+def test_a_broker_that_falls_silent_in_the_end_does_not_hide_what_was_wrong_before() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent: list[socket.socket] = []
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            silent.append(server.accept()[0])
+
+        other = threading.Thread(target=serve, daemon=True)
+        other.start()
+        bootstrap = f"127.0.0.1:{server.getsockname()[1]}"
+        with Client(bootstrap, timeout_s=1) as client, pytest.raises(ClientError) as caught:
+            client.topics()
+        other.join(5)
+        assert len(silent) == 1
+        silent[0].close()
+    assert "1213486160 bytes" in str(caught.value)
+    assert "time" not in str(caught.value)
+
+
 def test_whoever_waits_for_long_is_told_what_for_and_only_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,14 +97,16 @@ class Cluster:
             yield connection
 
     def _take_any(self, deadline: Deadline) -> Connection:
-        failures = []
+        failures: list[Exception] = []
         for address in dict.fromkeys([*self.brokers.values(), *self._bootstrap]):
             deadline.within(CONNECT_S)
             try:
                 return self.take(address, deadline)
             except (OSError, ProtocolError) as error:
-                failures.append(str(error))
-        raise OSError("no broker can be reached: " + "; ".join(failures))
+                failures.append(error)
+        is_late = all(isinstance(failure, TimeoutError) for failure in failures)
+        text = "no broker can be reached: " + "; ".join(map(str, failures))
+        raise TimeoutError(text) if is_late else OSError(text)
 
     @contextmanager
     def _lent(self, connection: Connection) -> Iterator[Connection]:
