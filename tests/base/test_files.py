@@ -120,3 +120,15 @@ def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     for ask in (FILES.read, FILES.size, FILES.modified_ms, FILES.list, FILES.remove, FILES.remove_tree):
         with pytest.raises(FileNotFoundError):
             ask(missing)
+
+
+def test_where_the_system_takes_no_advice_files_are_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a")
+    Path(path).write_bytes(b"0123456789")
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    file = OsFiles().open(path)
+    assert file.read_now(2, 3) == b"234"
+    file.close()
+    OsFiles().warm(path, 0, 10)

@@ -1,3 +1,6 @@
+from tests.log.simdisk import SimDisk
+
+from ottla.log.cold import Piece, ReadAhead
 from ottla.log.sequential_readers import AHEAD_BYTES, SequentialReaders
 
 SIZE = 10 * AHEAD_BYTES
@@ -79,13 +82,16 @@ def test_only_the_last_few_who_stopped_are_remembered():
     assert readers.position(99) == 99
 
 
-def test_what_is_asked_for_ahead_is_awaited_until_it_was_brought():
+def test_what_is_brought_in_is_awaited_until_it_is_there():
     readers = SequentialReaders()
-    readers.stop(7, 0, begun_at=0)
-    readers.on_missing(7)
-    begin, end = readers.ahead_of(7, STEP, SIZE) or (0, 0)
-    assert [readers.is_awaited(at, at + 10) for at in (begin - 10, begin - 9, begin, end - 1, end)] == [
-        False, True, True, True, False,
-    ]  # fmt: skip
-    readers.on_brought(begin)
-    assert not readers.is_awaited(begin, end)
+    ahead = ReadAhead([Piece(SimDisk(), "a", 100, 50)])
+    readers.expect(ahead)
+    assert [readers.is_awaited(at, at + 10) for at in (90, 91, 149, 150)] == [False, True, True, False]
+    ahead.done(None)
+    assert not readers.is_awaited(100, 150)
+
+
+def test_what_nobody_has_brought_in_is_not_awaited():
+    readers = SequentialReaders()
+    readers.expect(ReadAhead([Piece(SimDisk(), "a", 100, 50)]))
+    assert not readers.is_awaited(100, 150)

@@ -69,10 +69,7 @@ class PartitionJournal:
                 batches = log.read(begin, LOAD_BYTES, end=end, warmth=warmth).records
             except ColdError as cold:
                 warmth = warmth.with_more(cold.pieces)
-                ahead = cold.ahead
-                yield Warming([*cold.pieces, *(ahead.pieces if ahead else ())])
-                if ahead is not None:
-                    ahead.done(None)
+                yield Warming([*cold.pieces, *(cold.ahead.pieces if cold.ahead else ())])
                 continue
             warmth = NOTHING_YET
             if not batches:

@@ -93,7 +93,7 @@ def _ahead(segment: Segment, offset: int, end: int) -> ReadAhead | None:
         return None
     begin, stop = wanted
     ahead = ReadAhead([Piece(segment.files, segment.path(), begin, stop - begin)])
-    ahead.on_done = lambda: readers.on_brought(begin)
+    readers.expect(ahead)
     return ahead
 
 

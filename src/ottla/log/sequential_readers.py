@@ -8,6 +8,9 @@ worker has begun to bring in is not read before it is done, though the kernel ma
 """
 
 from typing import NamedTuple
+from weakref import ref
+
+from ottla.log.cold import ReadAhead
 
 AHEAD_BYTES = 8 << 20
 _STOPS_MAX = 16
@@ -27,7 +30,8 @@ class SequentialReaders:
 
     def __init__(self) -> None:
         self._stops: dict[int, _Stop] = {}
-        self._awaited: dict[int, int] = {}  # from where to where workers bring something in
+        # What workers bring in. Whoever is to hand it out may drop it, and then it is not awaited either.
+        self._awaited: list[ref[ReadAhead]] = []
         self._is_cold = False  # something was not in memory when it was read
 
     def stop(self, offset: int, position: int, begun_at: int) -> None:
@@ -62,14 +66,17 @@ class SequentialReaders:
         if begin >= wanted or wanted - begin < min(AHEAD_BYTES // 2, size - end):
             return None
         self._stops[offset] = _Stop(stop.position, wanted)
-        self._awaited[begin] = max(wanted, self._awaited.get(begin, 0))
         return begin, wanted
 
-    def on_brought(self, begin: int) -> None:
-        """What was to be brought in from `begin` on is in memory, or will not come."""
-        self._awaited.pop(begin, None)
+    def expect(self, ahead: ReadAhead) -> None:
+        self._awaited.append(ref(ahead))
 
     def is_awaited(self, begin: int, end: int) -> bool:
         """Is a worker bringing in something of this?"""
-        awaited = self._awaited
-        return bool(awaited) and any(at < end and begin < stop for at, stop in awaited.items())
+        if not self._awaited:
+            return False
+        under_way = [ahead for held in self._awaited if (ahead := held()) and not ahead.is_done]
+        self._awaited = [ref(ahead) for ahead in under_way]
+        return any(
+            piece.at < end and begin < piece.at + piece.size for ahead in under_way for piece in ahead.pieces
+        )

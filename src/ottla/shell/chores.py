@@ -107,8 +107,6 @@ class Chores:
                     chore.run()
 
             self._reading.submit(run, lambda _, error: self._on_chore_done(chore, error))
-        else:
-            chore.done(None)
 
     def _on_chore_done(self, chore: Chore, error: BaseException | None) -> None:
         if self._core.is_ending:
