@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.api.harness import NOW, OTHER_BROKER, Client, Machine
+from tests.api.harness import NOW, OTHER_BROKER, Client, Machine, Pending
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
@@ -35,11 +35,27 @@ def idempotent(sequence: int, *values: str, producer_id: int = 7, epoch: int = 0
 
 def create(client: Client, name: str, partitions: int = 1, **configs: str) -> bytes:
     """A topic, with configs spelled with underscores; answers its id."""
-    topic = new_topic(name, partitions, **configs)
-    (result,) = client.send(CreateTopicsRequest(topics=[topic])).topics
+    pending = begin_to_create(client, name, partitions, **configs)
+    while pending.answer is None:
+        go_on(client.machine)
+    (result,) = pending.answer.topics
     assert result.error_code == ErrorCode.NONE, result
     topic_id: bytes = result.topic_id
     return topic_id
+
+
+def begin_to_create(client: Client, name: str, partitions: int = 1, **configs: str) -> Pending:
+    """A topic, of which all logs may not be made yet."""
+    return client.ask(CreateTopicsRequest(topics=[new_topic(name, partitions, **configs)]))
+
+
+def go_on(machine: Machine) -> None:
+    """What the shell does when a deadline has come."""
+    due_ms = machine.broker.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms <= machine.now_ms
+    machine.broker.on_deadline(machine.now_ms)
+    machine.carry_out()
 
 
 def new_topic(name: str, partitions: int = -1, replication: int = -1, **configs: str) -> CreatableTopic:

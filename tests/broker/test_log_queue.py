@@ -4,12 +4,14 @@ import errno
 from itertools import count
 
 import pytest
-from tests.api.asking import batch, create, lead, produce, to
+from tests.api.asking import batch, begin_to_create, create, go_on, lead, new_topic, produce, to
 from tests.api.harness import OTHER_BROKER, Machine
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker import log_queue
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.metadata import MetadataRequest
 
@@ -26,15 +28,6 @@ def here(machine: Machine, topic: str = "t") -> list[int]:
     return sorted(id.partition for id in machine.broker.partitions if id.topic == topic)
 
 
-def go_on(machine: Machine) -> None:
-    """What the shell does when a deadline has come."""
-    due_ms = machine.broker.next_deadline_ms()
-    assert due_ms is not None
-    assert due_ms <= machine.now_ms
-    machine.broker.on_deadline(machine.now_ms)
-    machine.carry_out()
-
-
 def delete(machine: Machine, topic: str) -> None:
     machine.client().send(
         DeleteTopicsRequest(topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=1_000), 6
@@ -43,7 +36,7 @@ def delete(machine: Machine, topic: str) -> None:
 
 def test_a_large_topic_is_made_in_portions_and_the_loop_comes_back_for_the_next() -> None:
     machine = Machine()
-    create(machine.client(), "t", partitions=7)
+    begin_to_create(machine.client(), "t", partitions=7)
     assert here(machine) == [0, 1, 2]
     go_on(machine)
     assert here(machine) == [0, 1, 2, 3, 4, 5]
@@ -57,7 +50,7 @@ def test_on_a_slow_machine_a_portion_is_over_when_it_has_taken_long_and_never_em
     machine = Machine()
     queue = machine.broker.partitions.log_queue
     queue.elapsed_us = count(0, log_queue.PORTION_US // 2 + 1).__next__
-    create(machine.client(), "t", partitions=4)
+    begin_to_create(machine.client(), "t", partitions=4)
     assert here(machine) == [0, 1]
     queue.elapsed_us = count(0, log_queue.PORTION_US * 10).__next__
     for already in (3, 4):
@@ -66,10 +59,60 @@ def test_on_a_slow_machine_a_portion_is_over_when_it_has_taken_long_and_never_em
     assert machine.broker.next_deadline_ms() is None
 
 
+def test_who_creates_a_topic_is_answered_when_all_of_its_logs_are_made_and_not_later() -> None:
+    machine = Machine()
+    first = begin_to_create(machine.client(), "first", partitions=5)
+    second = begin_to_create(machine.client(), "second", partitions=8)
+    assert (first.answer, second.answer) == (None, None)
+    go_on(machine)
+    assert len(here(machine, "first")) == 5
+    assert first.answer.topics[0].error_code == ErrorCode.NONE
+    assert second.answer is None
+    while second.answer is None:
+        go_on(machine)
+    assert len(here(machine, "second")) == 8
+
+
+def test_who_adds_partitions_is_answered_when_their_logs_are_made() -> None:
+    machine = Machine()
+    create(machine.client(), "t", partitions=1)
+    more = CreatePartitionsTopic(name="t", count=6, assignments=None)
+    pending = machine.client().ask(
+        CreatePartitionsRequest(topics=[more], timeout_ms=1_000, validate_only=False)
+    )
+    assert here(machine) == [0, 1, 2, 3]
+    assert pending.answer is None
+    go_on(machine)
+    assert pending.answer.results[0].error_code == ErrorCode.NONE
+    assert here(machine) == list(range(6))
+
+
+def test_who_creates_a_topic_does_not_wait_for_logs_longer_than_was_asked_for() -> None:
+    machine = Machine()
+    request = CreateTopicsRequest(topics=[new_topic("t", 5)], timeout_ms=100)
+    pending = machine.client().ask(request)
+    machine.disk.fail("open", errno.EMFILE, "t-3")
+    with pytest.raises(OSError, match="Too many open files"):
+        machine.broker.on_deadline(machine.now_ms)
+    assert pending.answer is None
+    machine.pass_time(100)
+    assert pending.answer.topics[0].error_code == ErrorCode.NONE
+    assert here(machine) == [0, 1, 2]
+
+
+def test_who_creates_a_topic_that_is_deleted_before_its_logs_are_made_is_answered() -> None:
+    machine = Machine()
+    pending = begin_to_create(machine.client(), "t", partitions=5)
+    delete(machine, "t")
+    go_on(machine)
+    assert pending.answer.topics[0].error_code == ErrorCode.NONE
+    assert here(machine) == []
+
+
 def test_a_small_topic_need_not_wait_for_a_large_one() -> None:
     machine = Machine()
     client = machine.client()
-    create(client, "t", partitions=7)
+    begin_to_create(machine.client(), "t", partitions=7)
     create(client, "small")
     assert produce(client, "small").error_code == ErrorCode.NONE
     assert here(machine) == [0, 1, 2]
@@ -78,7 +121,7 @@ def test_a_small_topic_need_not_wait_for_a_large_one() -> None:
 def test_a_partition_whose_turn_has_not_come_is_known_and_not_led_yet() -> None:
     machine = Machine()
     client = machine.client()
-    create(client, "t", partitions=4)
+    begin_to_create(machine.client(), "t", partitions=4)
     (topic,) = client.send(MetadataRequest(topics=None)).topics
     assert len(topic.partitions) == 4
     answer = client.send(to("t", batch(), batch(), batch(), batch()), 12)
@@ -91,7 +134,7 @@ def test_a_partition_whose_turn_has_not_come_is_known_and_not_led_yet() -> None:
 
 def test_what_is_deleted_while_it_waits_is_never_made() -> None:
     machine = Machine()
-    create(machine.client(), "t", partitions=4)
+    begin_to_create(machine.client(), "t", partitions=4)
     delete(machine, "t")
     go_on(machine)
     assert here(machine) == []
@@ -101,11 +144,10 @@ def test_what_is_deleted_while_it_waits_is_never_made() -> None:
 
 def test_a_topic_made_again_while_the_first_waits_is_made_as_the_new_one() -> None:
     machine = Machine()
-    create(machine.client(), "t", partitions=5)
+    begin_to_create(machine.client(), "t", partitions=5)
     delete(machine, "t")
     topic_id = create(machine.client(), "t", partitions=4)
-    while machine.broker.partitions.log_queue.todo:
-        go_on(machine)
+    assert not machine.broker.partitions.log_queue.todo
     assert here(machine) == [0, 1, 2, 3]
     assert {one.topic_id for one in machine.broker.partitions.values()} == {topic_id}
 
@@ -116,7 +158,7 @@ def folders(machine: Machine) -> list[str]:
 
 
 def large_topic(machine: Machine) -> None:
-    create(machine.client(), "t", partitions=7)
+    begin_to_create(machine.client(), "t", partitions=7)
     while machine.broker.partitions.log_queue.todo:
         go_on(machine)
     assert len(folders(machine)) == 7
@@ -148,7 +190,7 @@ def test_a_topic_made_again_before_its_old_logs_are_gone_begins_empty() -> None:
     large_topic(machine)
     assert last_offset(machine) == 0
     delete(machine, "t")
-    create(machine.client(), "t", partitions=7)
+    begin_to_create(machine.client(), "t", partitions=7)
     while machine.broker.next_deadline_ms() is not None:
         go_on(machine)
     assert here(machine) == list(range(7))
@@ -167,7 +209,7 @@ def test_logs_that_wait_for_their_end_when_the_broker_stops_do_not_come_back() -
 def test_the_state_of_the_hour_counts_when_the_turn_comes() -> None:
     machine = Machine()
     machine.give_up_the_seat()
-    create(machine.client(), "t", partitions=4)
+    begin_to_create(machine.client(), "t", partitions=4)
     lead(machine, "t", leader=OTHER_BROKER, epoch=5)
     go_on(machine)
     assert [(one.leader, one.leader_epoch) for one in machine.broker.partitions.values()] == [
@@ -177,7 +219,7 @@ def test_the_state_of_the_hour_counts_when_the_turn_comes() -> None:
 
 def test_a_start_makes_what_an_earlier_life_did_not_get_to() -> None:
     machine = Machine()
-    create(machine.client(), "t", partitions=7)
+    begin_to_create(machine.client(), "t", partitions=7)
     machine.crash()
     assert here(machine) == list(range(7))
     assert machine.broker.partitions.log_queue.todo == {}
@@ -185,7 +227,7 @@ def test_a_start_makes_what_an_earlier_life_did_not_get_to() -> None:
 
 def test_for_a_lack_of_descriptors_it_is_tried_again_later_and_nothing_is_forgotten() -> None:
     machine = Machine()
-    create(machine.client(), "t", partitions=5)
+    begin_to_create(machine.client(), "t", partitions=5)
     machine.disk.fail("open", errno.EMFILE, "t-3")
     with pytest.raises(OSError, match="Too many open files"):
         machine.broker.on_deadline(machine.now_ms)
@@ -198,7 +240,7 @@ def test_for_a_lack_of_descriptors_it_is_tried_again_later_and_nothing_is_forgot
 
 def test_a_disk_that_fails_meanwhile_costs_what_should_have_been_made_there() -> None:
     machine = Machine({"log.dirs": "/a,/b"})
-    create(machine.client(), "t", partitions=6)
+    begin_to_create(machine.client(), "t", partitions=6)
     machine.disk.break_down("/b", errno.EIO)
     go_on(machine)
     while machine.broker.partitions.log_queue.todo:

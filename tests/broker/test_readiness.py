@@ -1,7 +1,7 @@
 """A broker is ready when it can answer for what it leads; what keeps it from that is named."""
 
 import pytest
-from tests.api.asking import create
+from tests.api.asking import begin_to_create, create
 from tests.api.harness import Disk, Machine
 from tests.api.test_group_loading import finish, loading
 from tests.support.metrics import series_of
@@ -68,7 +68,7 @@ def test_a_broker_that_loads_its_groups_is_not_ready() -> None:
 def test_a_broker_with_logs_to_make_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_queue, "PORTION_MAX", 3)
     machine = Machine()
-    create(machine.client(), "t", partitions=5)
+    begin_to_create(machine.client(), "t", partitions=5)
     assert reasons(machine.broker) == ["opening-partitions"]
     while machine.broker.partitions.log_queue.todo:
         machine.pass_time(1)

@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37): more partitions for a topic; there is no way to fewer.
+"""CreatePartitions (key 37): more partitions for a topic; there is no way to fewer. Answered as CreateTopics.
 
 v2 flexible · v3 quota error
 """
@@ -9,7 +9,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.needs import ALTER, TOPIC
-from ottla.api.writes import Item, Writes
+from ottla.api.writes import Item, Writes, once_made
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.controller.keeper import Operation
@@ -29,7 +29,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
     names: list[str] = []
     times: Counter[str] = Counter()
     items: dict[str, Item] = {}
-    writes = Writes(call.broker, lambda: respond())
+    writes = Writes(call.broker, lambda: once_made(call, names, request.timeout_ms, respond))
 
     def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
         if times[asked.name] > 1:

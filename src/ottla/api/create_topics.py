@@ -1,8 +1,8 @@
 """CreateTopics (key 19): new topics with counts or a replica assignment, and configs.
 
-The answer comes when the topic is in the image, so that it can be used at once; of a topic with more than
-fifty partitions some may still be made then, and are not led yet (`broker/log_queue`). A name given twice in
-one request is an error for that name. -1 partitions or replicas take the broker's defaults (KIP-464).
+The answer comes when the topic is in the image and this broker has made its logs (`broker/log_queue`), so
+that it can be used at once; if the time is up before, it is created all the same. A name given twice in one
+request is an error for that name. -1 partitions or replicas take the broker's defaults (KIP-464).
 
 v4 defaults · v5 flexible, counts and configs in the answer · v6 quota error · v7 topic id in the answer
 """
@@ -13,7 +13,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.needs import CLUSTER, CREATE, DESCRIBE_CONFIGS, TOPIC
-from ottla.api.writes import Item, Writes
+from ottla.api.writes import Item, Writes, once_made
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
@@ -39,7 +39,8 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
     count = 0
     items: dict[str, Item] = {}
     planned: dict[str, PlannedTopic] = {}
-    writes = Writes(call.broker, lambda: _respond(call, request, items, planned))
+    respond = partial(_respond, call, request, items, planned)
+    writes = Writes(call.broker, lambda: once_made(call, planned, request.timeout_ms, respond))
 
     may_create_any, denied = call.allows(CREATE, CLUSTER, is_asked=False), set[str]()
 

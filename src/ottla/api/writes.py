@@ -9,13 +9,14 @@ Plans and responses know the items, and these their plans: what is done lets go 
 large request would be garbage in a circle, which took 0.16 s to collect.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.api.call import Call
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.broker import Broker
+from ottla.broker.log_queue import NewLogs
 from ottla.broker.long_work import TO_BE_FINISHED, Steps
 from ottla.broker.parked import Key, Parked
 from ottla.controller.keeper import Operation, Outcome, Unknown, Written
@@ -108,6 +109,25 @@ class Writes:
     def _respond(self) -> Any:
         respond, self.respond = self.respond, _no_more
         return respond()
+
+
+def once_made(call: Call, topics: Iterable[str], timeout_ms: int, respond: Callable[[], Any]) -> Any:
+    """What `respond` says, as soon as this broker has made its logs of these topics, or the time is up."""
+    queue = call.broker.partitions.log_queue
+    to_make: dict[Key, None] = {NewLogs(topic): None for topic in topics if queue.has_any_of(topic)}
+    if not to_make:
+        return respond()
+
+    def ready(key: Key, _now_ms: int) -> Any | None:
+        to_make.pop(key, None)
+        return None if to_make else respond()
+
+    return Parked(
+        keys=tuple(to_make),
+        deadline_ms=call.now_ms + max(timeout_ms, 0),
+        ready=ready,
+        expire=lambda _now_ms: respond(),
+    )
 
 
 def _no_more() -> Any:

@@ -4,9 +4,9 @@ Rules: one input makes at most `PORTION_MAX` logs, and begins none after `PORTIO
 first: machines differ. It deletes at most `DELETED_MAX`. The others wait, and `pump` goes on with a few of
 them as soon as the loop has seen to what came meanwhile. What waits in `todo` is only a name: when its turn
 comes, what the image says then counts, and if that is nothing, there is nothing to do. Until then the
-partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. A log that waits
-for its end is nobody's any more; a new one of its name ends it first. If the broker stops before, it is one
-that nobody knows at the next start.
+partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. Who wants all
+of a topic to be here waits for `NewLogs`. A log that waits for its end is nobody's any more; a new one of its
+name ends it first. If the broker stops before, it is one that nobody knows at the next start.
 
 How long it takes says `elapsed_us`, which the shell replaces by a clock. Without one it takes no time, so
 that a run can be repeated exactly.
@@ -15,7 +15,9 @@ A log that is there is opened at once, and so is everything when a broker starts
 `todo`, a directory that is offline at the next start is held to have them (`offline`), until it is back.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 
 from ottla.base.config import LONG_MAX
@@ -24,22 +26,37 @@ from ottla.controller.image import Image, Topic
 from ottla.log.store import LogStore
 
 PORTION_MAX = 50
-PORTION_US = 25_000
-PUMPED_MAX = 10  # of these later, at a time
+PORTION_US = 5_000
 DELETED_MAX = 500
 AGAIN_MS = 1_000  # after an error that passes by itself, such as a lack of file descriptors
 
 
-class LogQueue:
-    """`follow` opens a partition whose turn has come, in the role that the image gives it."""
+@dataclass(frozen=True, slots=True)
+class NewLogs:
+    """What an answer waits for that is given when no log of a topic waits any more: its key in `parked`."""
 
-    def __init__(self, image: Image, store: LogStore, follow: Callable[[Topic, int, int], None]) -> None:
+    topic: str
+
+
+class LogQueue:
+    """`follow` opens a partition whose turn has come, in the role that the image gives it. `on_made` is told
+    of a topic that has none left to make."""
+
+    def __init__(
+        self,
+        image: Image,
+        store: LogStore,
+        follow: Callable[[Topic, int, int], None],
+        on_made: Callable[[NewLogs, int], None],
+    ) -> None:
         self.todo: dict[TopicPartition, None] = {}
         self.deleted: dict[TopicPartition, None] = {}
+        self._todo_of = Counter[str]()  # by topic
         self.elapsed_us: Callable[[], int] = lambda: 0
         self._image = image
         self._store = store
         self._follow = follow
+        self._on_made = on_made
         self._left = LONG_MAX
         self._end_us = LONG_MAX
         self._deletes_left = LONG_MAX
@@ -64,8 +81,23 @@ class LogQueue:
             self._left -= 1
             return True
         self._wait(now_ms)
-        self.todo[topic_partition] = None
+        self._put(topic_partition)
         return False
+
+    def has_any_of(self, topic: str) -> bool:
+        """Is a log of this topic still to be made here?"""
+        return topic in self._todo_of
+
+    def _put(self, topic_partition: TopicPartition) -> None:
+        if topic_partition not in self.todo:
+            self.todo[topic_partition] = None
+            self._todo_of[topic_partition.topic] += 1
+
+    def _take(self, topic_partition: TopicPartition) -> None:
+        del self.todo[topic_partition]
+        self._todo_of[topic_partition.topic] -= 1
+        if not self._todo_of[topic_partition.topic]:
+            del self._todo_of[topic_partition.topic]
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Delete a log that is no longer used, now or in its turn."""
@@ -94,15 +126,17 @@ class LogQueue:
         for topic_partition in list(islice(self.deleted, DELETED_MAX)):
             self._delete(topic_partition, now_ms)
         topics = self._image.topics
-        for topic_partition in list(islice(self.todo, min(PORTION_MAX, PUMPED_MAX))):
+        for topic_partition in list(islice(self.todo, PORTION_MAX)):
             if not self._may_make:
                 return
-            del self.todo[topic_partition]
+            self._take(topic_partition)
             topic = topics.get(topic_partition.topic)
             if topic is not None and topic_partition.partition in topic.states:
                 try:
                     self._follow(topic, topic_partition.partition, now_ms)
                 except OSError:
-                    self.todo[topic_partition] = None
+                    self._put(topic_partition)
                     self._due_ms = now_ms + AGAIN_MS
                     raise
+            if not self.has_any_of(topic_partition.topic):
+                self._on_made(NewLogs(topic_partition.topic), now_ms)

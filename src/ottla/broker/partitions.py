@@ -54,7 +54,7 @@ class Partitions(Mapping[TopicPartition, Partition]):
         self._coordinators = coordinators
         self._copies = copies
         self._traffic = traffic
-        self.log_queue = LogQueue(image, storage.store, self.follow)
+        self.log_queue = LogQueue(image, storage.store, self.follow, waiting.wake)
 
     def __getitem__(self, topic_partition: TopicPartition) -> Partition:
         return self._here[topic_partition]
