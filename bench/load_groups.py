@@ -235,6 +235,11 @@ def until_coordinated(peer: Peer, group: str) -> None:
                 time.sleep(RETRY_S)
 
 
+def _is_to_come_again(joined: bytes) -> bool:
+    """Coordinators may still be loading, one for each partition of the offsets topic."""
+    return groups.Joined(joined).error in groups.RETRIABLE
+
+
 def make_live(port: int, names: list[str], topic: str, partitions: int) -> None:
     """Groups with one member each, which has all partitions and has committed an offset in each of them. A
     step is sent for all of them before the next: a broker may take its time to answer a join."""
@@ -247,6 +252,12 @@ def make_live(port: int, names: list[str], topic: str, partitions: int) -> None:
             return {name: wire.read_frame(sockets[name]) for name in requests}
 
         asked = step({name: groups.join(name, "", topic) for name in names})
+        deadline = time.perf_counter() + TIMEOUT_S
+        while late := [name for name, frame in asked.items() if _is_to_come_again(frame)]:
+            if time.perf_counter() > deadline:
+                raise PeerError(f"{len(late)} groups have no coordinator after {TIMEOUT_S:.0f} s")
+            time.sleep(RETRY_S)
+            asked |= step({name: groups.join(name, "", topic) for name in late})
         again = {name: groups.join(name, groups.Joined(frame).member, topic) for name, frame in asked.items()}
         joined = {name: groups.Joined(frame) for name, frame in step(again).items()}
         all_of_it = groups.share(topic, list(range(partitions)))

@@ -4,9 +4,11 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import confluent_kafka
@@ -15,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import interpreter
+from bench.servers import ROOT
 from bench.targets import TARGETS, Verdict
 
 Figures = dict[str, float | None]
@@ -157,10 +160,39 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "load_average_at_start": os.getloadavg()[0],
         "kernel": platform.release(),
+        "ottla": _commit(),
         **interpreter.facts(),
+        "java": _java(),
+        "pyspark": _pyspark(),
         "confluent_kafka": confluent_kafka.version(),
         "librdkafka": confluent_kafka.libversion()[0],
     }
+
+
+def _commit() -> str:
+    """The one that is measured; not a checkout, an empty text."""
+    commit = _first_line("git", "-C", ROOT, "rev-parse", "--short=8", "HEAD")
+    is_changed = commit and _first_line("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
+    return f"{commit} and uncommitted changes" if is_changed else commit
+
+
+def _java() -> str:
+    return _first_line("java", "--version")
+
+
+def _pyspark() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""
+
+
+def _first_line(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(done.stdout.splitlines()), "").strip()
 
 
 def save(folder: str, began: datetime, facts: dict[str, Any], outcomes: list[Outcome]) -> str:

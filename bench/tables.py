@@ -24,8 +24,8 @@ what they are, is in [performance.md](performance.md). Figures are medians of th
 the rounds are apart, as a share of that, and a ratio to Apache Kafka is the median of the ratios within each
 round. All brokers and clients share the machine's cores.
 """
-GLANCE = """`ahead` is how many times better Ottla is than Apache Kafka, whether more is better or less. In
-the rows of Spark it is `format("ottla")` beside the official connector.
+GLANCE = """`ahead` is how many times better Ottla is than Apache Kafka, whether more is better or less: the
+quotient of the medians shown. In the rows of Spark it is `format("ottla")` beside the official connector.
 """
 
 
