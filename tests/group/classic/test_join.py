@@ -5,7 +5,7 @@ from tests.group.classic.dialogue import Dialogue, code_of
 from tests.support.groups import DELAY_MS, REBALANCE_MS, SESSION_MS, reading
 
 from ottla.base.errors import ErrorCode
-from ottla.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.group.classic.rebalance import BURST_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.group.classic.states import GroupState
 from ottla.group.config import GroupConfig
 
@@ -196,12 +196,16 @@ def test_a_group_all_of_whose_members_leave_in_the_delay_is_empty_after_it():
     assert say.stored().members == []
 
 
-def test_without_a_delay_the_generation_begins_with_the_next_tick():
+def test_without_a_delay_members_that_are_started_together_are_all_in_the_first_generation():
     say = Dialogue(GroupConfig(initial_rebalance_delay_ms=0))
-    _, answer = say.enter()
-    assert code_of(answer) is None
-    say.advance(0)
-    assert code_of(answer) == ErrorCode.NONE
+    answers = []
+    for _ in range(3):
+        _, answer = say.enter()
+        answers.append(answer)
+        say.advance(BURST_MS - 1)
+    assert [code_of(answer) for answer in answers] == [None, None, None]
+    say.advance(BURST_MS)
+    assert [(code_of(answer), answer.reply.generation_id) for answer in answers] == [(ErrorCode.NONE, 1)] * 3
 
 
 # Joining again

@@ -30,6 +30,9 @@ from ottla.group.events import ClassicRebalanceEnded, RebalanceBegun
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
 STATIC_WAIT_MS_MIN: Final = 1_000  # members may ask for a rebalance timeout of 0, or less
+# Members that are started together come within milliseconds. One that has its assignment by then learns of
+# the others with its next heartbeat: so the first waits a little for others even if no delay is wanted.
+BURST_MS: Final = 5
 
 
 class WaitingJoin(NamedTuple):
@@ -129,13 +132,17 @@ class Rebalance:
         is_initial = self.state is GroupState.EMPTY
         self._go(turn, GroupState.PREPARING)
         if is_initial:
-            delay_ms = self.config.initial_rebalance_delay_ms
+            delay_ms = self._initial_delay_ms
             self.initial_delay = InitialDelay(max(self.roster.rebalance_timeout_ms() - delay_ms, 0))
             turn.set_timer(self.key("join"), turn.now_ms + delay_ms)
         elif self._has_all_joined():
             self._begin_generation(turn)
         else:
             turn.set_timer(self.key("join"), turn.now_ms + self.roster.rebalance_timeout_ms())
+
+    @property
+    def _initial_delay_ms(self) -> int:
+        return max(self.config.initial_rebalance_delay_ms, BURST_MS)
 
     def _has_all_joined(self) -> bool:
         return len(self.waiting.joins) == len(self.roster.members) and not self.roster.pending
@@ -288,7 +295,7 @@ class Rebalance:
         if delay is None or not delay.has_newcomer or not delay.remaining_ms:
             self._begin_generation(turn)
             return
-        longer_ms = min(self.config.initial_rebalance_delay_ms, delay.remaining_ms)
+        longer_ms = min(self._initial_delay_ms, delay.remaining_ms)
         self.initial_delay = InitialDelay(delay.remaining_ms - longer_ms)
         turn.set_timer(self.key("join"), turn.now_ms + longer_ms)
 
