@@ -296,6 +296,10 @@ class Runtime(Generic[S]):
 
     def on_committed(self, index: int, below: int, now_ms: int) -> None:
         """The high watermark of a shard's partition has moved."""
+        loaded = self.shards.get(index)
+        if loaded is not None:
+            loaded.shard.on_committed(below)
+            return
         held = self._held(index)
         if isinstance(held, Failed):
             if held.is_outdated:

@@ -128,7 +128,8 @@ class Offsets:
 
     def on_committed(self, below: int) -> None:
         """The high watermark has reached `below`."""
-        self._committed_below = max(self._committed_below, below)
+        if below > self._committed_below:
+            self._committed_below = below
         self.pending.on_committed(self._committed_below)
         while self._in_flight and self._in_flight[0][0] < self._committed_below:
             _, group, topic, partition, written_at = self._in_flight.popleft()
