@@ -331,8 +331,9 @@ def test_the_short_way_to_store_an_offset_gives_the_bytes_of_the_long_one(
 ) -> None:
     stored = store_offset(group, topic, partition, value)
     assert stored == store(OffsetCommit(group, topic, partition, value))
-    assert type(stored) is StoredRecord
-    assert parse(stored) == parse_any(stored)
+    assert isinstance(stored, StoredRecord)
+    assert parse(stored) == parse_any(stored) == parse(StoredRecord(*stored))
+    assert parse(stored._replace(producer_id=7)) == parse_any(stored)
 
 
 def test_a_name_that_fits_no_record_is_refused_alike_on_both_ways_to_store_an_offset() -> None:

@@ -19,7 +19,15 @@ from kio.records.writers import write_batch
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.records.batch import HEADER_SIZE, assign, crc_ok, read_header
-from ottla.records.builder import NewRecord, build_batch, encode_record, of_producer, seal
+from ottla.records.builder import (
+    NewRecord,
+    build_batch,
+    build_plain,
+    encode_record,
+    of_producer,
+    seal,
+    varint,
+)
 from ottla.records.check import check_records
 from ottla.records.compression import Codec
 from ottla.records.record import Record, open_body, read_records
@@ -220,3 +228,21 @@ def test_a_batch_from_a_log_can_be_sent_by_another_producer(codec: Codec) -> Non
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (6, 2, 0)
     assert header.is_transactional
     assert open_body(sent, header) == open_body(stored, read_header(stored))
+
+
+@given(
+    st.binary(max_size=200) | st.sampled_from([8_191, 8_192, 20_000]).map(bytes),
+    st.binary(max_size=200) | st.sampled_from([8_191, 8_192, 20_000]).map(bytes),
+    st.integers(0, 1 << 62),
+)
+def test_a_plain_record_alone_makes_the_batch_that_any_would(key: bytes, value: bytes, time_ms: int) -> None:
+    assert build_plain(key, value, time_ms) == build_batch([NewRecord(key, value, timestamp=time_ms)])
+
+
+@given(st.integers(-20_000, 20_000) | st.integers(-(1 << 63), (1 << 63) - 1))
+def test_a_varint_has_seven_bits_of_a_zigzag_in_every_byte(value: int) -> None:
+    encoded = varint(value)
+    assert [byte > 127 for byte in encoded] == [True] * (len(encoded) - 1) + [False]
+    assert len(encoded) == 1 or encoded[-1] > 0
+    zigzag = sum((byte & 127) << 7 * at for at, byte in enumerate(encoded))
+    assert (zigzag >> 1) ^ -(zigzag & 1) == value

@@ -11,7 +11,7 @@ from ottla.api.needs import DESCRIBE, GROUP, READ
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition, uuid_text
 from ottla.broker.long_work import Steps
-from ottla.broker.operations import Operation
+from ottla.broker.operations import Operation, Tried
 from ottla.broker.parked import Key, Parked
 from ottla.coordinator.turn import Answer, Turn
 from ottla.group.group import Caller
@@ -46,14 +46,15 @@ def coordinated(
     *,
     needs: Right = READ,
     timeout_ms: int = PATIENCE_MS,
+    tried: Tried | None = None,
 ) -> Any:
     """The answer of an operation on a group, or Parked until it has one that may be sent. Whoever asks is
-    allowed what it `needs` on the group, or refused."""
+    allowed what it `needs` on the group, or refused. One that was `tried` already is not run again."""
     if not call.allows(needs, GROUP, group_id):
         return refuse(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.coordinators.groups
     running = Operation(
-        call.broker.partitions, call.broker.proofs, groups, group_id, operation, refuse, call.now_ms
+        call.broker.partitions, call.broker.proofs, groups, group_id, operation, refuse, call.now_ms, tried
     )
     if running.reply is not None:
         return running.reply

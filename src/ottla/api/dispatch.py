@@ -22,6 +22,7 @@ from types import GeneratorType
 from typing import Any
 
 from ottla.api.call import Call, CloseConnection, LastAnswer, Silence
+from ottla.api.single_commit import commit_single
 from ottla.api.single_produce import produce_single
 from ottla.api.table import TABLE, Api
 from ottla.base.errors import ErrorCode
@@ -195,6 +196,10 @@ class Exchange:
             return None
         due_ms = self.broker.coordinators.next_ms()
         try:
+            outcome = commit_single(self.broker, self.header, frame, at, now_ms, self.meter)
+            if isinstance(outcome, bytes):
+                return [outcome]
+            self.handler = outcome
             return self.answer_at_once(self.decoded(frame, at), now_ms)
         finally:
             if self.broker.coordinators.next_ms() != due_ms:
@@ -304,7 +309,7 @@ class Exchange:
 
     def _encoded_at_once(self, answer: Any) -> list[Buffer]:
         if self.meter.usage is not None:
-            self.meter.charge(answer, self._produced_bytes)
+            self.meter.charge(answer, self.size if self.api.key == PRODUCE else 0)
         counts = self.meter.counts
         assert counts is not None, "it was begun"
         try:
@@ -312,10 +317,6 @@ class Exchange:
             return _framed(self.header, body, counts)
         except (ValueError, TypeError, AttributeError, struct.error) as error:
             raise self._failure(error) from error
-
-    @property
-    def _produced_bytes(self) -> int:
-        return self.size if self.api.key == PRODUCE else 0
 
     # -- the steps of a job: in the end they return chunks, or why there are none --
 
@@ -390,7 +391,7 @@ class Exchange:
 
     def _encoded(self, answer: Any) -> Steps:
         """What is there of an answer counts as unsent until it is on its way."""
-        self.meter.charge(answer, self._produced_bytes)
+        self.meter.charge(answer, self.size if self.api.key == PRODUCE else 0)
         counts = self.meter.counts
         assert counts is not None, "it was begun"
         chunks: list[Buffer] = []

@@ -17,6 +17,7 @@ from ottla.api.needs import GROUP, READ, TOPIC
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import TopicPartition
 from ottla.broker.long_work import Steps, finished
+from ottla.broker.operations import Tried
 from ottla.controller.image import Topic as ImageTopic
 from ottla.group.commits import Commit, OffsetToCommit
 from ottla.wire.messages.offset_commit import (
@@ -42,12 +43,13 @@ class AskedPartition(Protocol):
     committed_metadata: str | None
 
 
-def offset_commit(call: Call, request: OffsetCommitRequest) -> Any:
-    steps = _commit(call, request)
+# `tried`: it was stored already, or that failed (`single_commit`).
+def offset_commit(call: Call, request: OffsetCommitRequest, tried: Tried | None = None) -> Any:
+    steps = _commit(call, request, tried)
     return finished(steps) if sum([len(topic.partitions) for topic in request.topics]) <= FEW else steps
 
 
-def _commit(call: Call, request: OffsetCommitRequest) -> Steps:
+def _commit(call: Call, request: OffsetCommitRequest, tried: Tried | None) -> Steps:
     is_allowed = call.allows(READ, GROUP, request.group_id)
     response, offsets = yield from _check(call, request, is_allowed=is_allowed)
     if not is_allowed:
@@ -59,6 +61,8 @@ def _commit(call: Call, request: OffsetCommitRequest) -> Steps:
                 partition.error_code = partition.error_code or error.code
         return response
 
+    if tried is not None and tried.error is None:
+        tried.answer.reply = response
     commit = Commit(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -74,6 +78,7 @@ def _commit(call: Call, request: OffsetCommitRequest) -> Steps:
         lambda shard, turn, answer: shard.commit_offsets(turn, answer, commit, response),
         refuse,
         timeout_ms=call.broker.coordinators.groups.config.commit_timeout_ms,
+        tried=tried,
     )
 
 

@@ -163,7 +163,7 @@ class Groups:
     def partition_of(self, group_id: str) -> TopicPartition:
         topic = self.image.topics.get(OFFSETS_TOPIC)
         count = len(topic.assignment) if topic else self.config.offsets_partitions
-        return TopicPartition(OFFSETS_TOPIC, shard_of_key(group_id, count))
+        return tuple.__new__(TopicPartition, (OFFSETS_TOPIC, shard_of_key(group_id, count)))
 
     def check_key(self, group_id: str) -> None:
         if not group_id:

@@ -12,7 +12,7 @@ from ottla.coordinator.turn import StoredEnd, StoredRecord, Writer
 from ottla.log.cold import NOTHING_YET, ColdError, Warming
 from ottla.log.log import Appended
 from ottla.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, crc_ok, split
-from ottla.records.builder import NewRecord, build_batch
+from ottla.records.builder import NewRecord, build_batch, build_plain
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, read_marker
 from ottla.records.record import Record, read_records
@@ -87,15 +87,19 @@ class PartitionJournal:
     def append(
         self, records: list[StoredRecord], now_ms: int, wall_ms: int, writer: Writer | None = None
     ) -> int:
-        batch = build_batch(
-            [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records],
-            codec=self.codec,
-            producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
-            producer_epoch=-1 if writer is None else writer.epoch,
-            # 0 as Kafka's coordinators have it; nobody checks.
-            base_sequence=NO_SEQUENCE if writer is None else 0,
-            transactional=writer is not None,
-        )
+        record = records[0]
+        if len(records) == 1 and record.value is not None and writer is None and self.codec is Codec.NONE:
+            batch = build_plain(record.key, record.value, wall_ms)
+        else:
+            batch = build_batch(
+                [NewRecord(record.key, record.value, timestamp=wall_ms) for record in records],
+                codec=self.codec,
+                producer_id=NO_PRODUCER_ID if writer is None else writer.producer_id,
+                producer_epoch=-1 if writer is None else writer.epoch,
+                # 0 as Kafka's coordinators have it; nobody checks.
+                base_sequence=NO_SEQUENCE if writer is None else 0,
+                transactional=writer is not None,
+            )
         return self.append_batch(self.partition, memoryview(batch), now_ms, wall_ms).base_offset
 
     def append_end(self, marker: Marker, now_ms: int, wall_ms: int) -> int | None:

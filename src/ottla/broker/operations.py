@@ -2,6 +2,7 @@
 when it is certain that this broker was the coordinator (`leadership_proofs`)."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -54,6 +55,14 @@ _AT_ONCE = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An operation that was run already: what it answers is given, or why it cannot be."""
+
+    answer: Answer
+    error: Exception | None = None
+
+
 class Operation(Generic[S]):
     """One operation, which is run at once, and what is answered: the reply as soon as that may be sent. Most
     refusals rest on what the coordinator knows as much as any answer does, and wait alike."""
@@ -67,9 +76,10 @@ class Operation(Generic[S]):
         operation: Callable[[S, Turn, Answer], None],
         refuse: Callable[[ApiError], Any],
         now_ms: int,
+        tried: Tried | None = None,
     ) -> None:
         self._partitions, self._proofs, self._refuse = partitions, proofs, refuse
-        self._answer = answer = Answer()
+        self._answer = answer = Answer() if tried is None else tried.answer
         self.topic_partition = coordinator.partition_of(key)
         self._shards = coordinator.runtime.shards
         self.is_refused = False
@@ -78,10 +88,13 @@ class Operation(Generic[S]):
             self.reply = refuse(ApiError(ErrorCode.NOT_COORDINATOR))
             return
         try:
-            coordinator.check_key(key)
-            coordinator.runtime.execute(
-                self.topic_partition.partition, now_ms, lambda shard, turn: operation(shard, turn, answer)
-            )
+            if tried is None:
+                coordinator.check_key(key)
+                coordinator.runtime.execute(
+                    self.topic_partition.partition, now_ms, lambda shard, turn: operation(shard, turn, answer)
+                )
+            elif tried.error is not None:
+                raise tried.error
         except ApiError as error:
             self.is_refused = True
             code = _STORAGE.get(error.code, error.code)

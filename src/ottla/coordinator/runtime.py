@@ -44,7 +44,16 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.metrics import Histogram
 from ottla.coordinator.damage import Damage, Unreadable
 from ottla.coordinator.timers import Timers
-from ottla.coordinator.turn import Answer, StoredEnd, StoredRecord, TimerKey, Turn, Writer
+from ottla.coordinator.turn import (
+    Answer,
+    StoredEnd,
+    StoredRecord,
+    TimerKey,
+    Turn,
+    Writer,
+    pieces,
+    size_of,
+)
 from ottla.log.chores import OnChore, run_at_once
 from ottla.log.cold import Warming
 from ottla.records.control import Marker
@@ -56,8 +65,6 @@ TICK_RECORDS = 1_000  # of all timers: what is due beyond them goes on after oth
 BUG_RETRY_MS: Final = 600_000
 SLICE_WORK: Final = 500  # about 6 ms: a record is replayed in some 12 us, a larger one counts as several
 UNIT_BYTES: Final = 512
-PIECE_BYTES: Final = 512 * 1024
-RECORD_OVERHEAD_BYTES: Final = 32
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
@@ -243,7 +250,7 @@ class Runtime(Generic[S]):
             elif stored is not None:
                 record, loading.offset, timestamp_ms = stored
                 offset = loading.offset
-                self._work_left -= _size(record) // UNIT_BYTES
+                self._work_left -= size_of(record) // UNIT_BYTES
                 loading.damage.on_record(
                     record, offset, partial(_problem, loading.shard.replay, record, offset, timestamp_ms)
                 )
@@ -272,7 +279,9 @@ class Runtime(Generic[S]):
         self.load_times.observe((now_ms - loading.begun_ms) * 1_000)
         loaded = self.shards[index] = Loaded(index, loading.shard, loading.journal, loading.leader_epoch)
         try:
-            turn = self._run(loaded, now_ms, loading.shard.on_loaded)
+            turn = self.turn(loaded, now_ms)
+            loading.shard.on_loaded(turn)
+            self._store(loaded, turn)
         except Exception as error:  # noqa: BLE001  # as in `_problem`: what is stored may be forged
             self._fail(loading, [Unreadable(-1, repr(error))], now_ms)
             return
@@ -287,6 +296,10 @@ class Runtime(Generic[S]):
 
     def on_committed(self, index: int, below: int, now_ms: int) -> None:
         """The high watermark of a shard's partition has moved."""
+        loaded = self.shards.get(index)
+        if loaded is not None:
+            loaded.shard.on_committed(below)
+            return
         held = self._held(index)
         if isinstance(held, Failed):
             if held.is_outdated:
@@ -307,7 +320,17 @@ class Runtime(Generic[S]):
     def execute(self, index: int, now_ms: int, operation: Callable[[S, Turn], None]) -> None:
         """Run one operation. An ApiError it raises has changed nothing."""
         loaded = self._loaded(index)
-        turn = self._run(loaded, now_ms, partial(operation, loaded.shard))
+        turn = self.turn(loaded, now_ms)
+        operation(loaded.shard, turn)
+        self.complete(loaded, turn)
+
+    def turn(self, loaded: Loaded[S], now_ms: int) -> Turn:
+        """For one operation. What it decides is nothing until it is completed."""
+        return Turn(now_ms, self.wall_ms(now_ms), loaded.journal.batch_bytes_max)
+
+    def complete(self, loaded: Loaded[S], turn: Turn) -> None:
+        """Store what a turn decided; then all that follows from it. An ApiError has changed nothing."""
+        self._store(loaded, turn)
         self._finish(loaded, turn)
 
     def end_transaction(self, index: int, marker: Marker, now_ms: int, answer: Answer) -> None:
@@ -347,7 +370,9 @@ class Runtime(Generic[S]):
         while written < TICK_RECORDS and (loaded := self._due(now_ms)) is not None:
             key = loaded.timers.pop_due(now_ms)
             try:
-                turn = self._run(loaded, now_ms, partial(loaded.shard.on_timer, key=key))
+                turn = self.turn(loaded, now_ms)
+                loaded.shard.on_timer(turn, key)
+                self._store(loaded, turn)
             except ApiError:
                 loaded.timers.apply({key: now_ms + RETRY_MS})  # of no use if it is gone, or loaded again
             except OSError:
@@ -390,14 +415,12 @@ class Runtime(Generic[S]):
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return held
 
-    def _run(self, loaded: Loaded[S], now_ms: int, operation: Callable[[Turn], None]) -> Turn:
-        turn = Turn(now_ms, self.wall_ms(now_ms), batch_bytes_max=loaded.journal.batch_bytes_max)
-        operation(turn)
+    def _store(self, loaded: Loaded[S], turn: Turn) -> None:
         if turn.is_divisible:
-            self._store_in_pieces(loaded, turn)
+            self._store_inpieces(loaded, turn)
         elif turn.records:
             try:
-                offset = loaded.journal.append(turn.records, now_ms, turn.wall_ms, turn.writer)
+                offset = loaded.journal.append(turn.records, turn.now_ms, turn.wall_ms, turn.writer)
             except ApiError as error:
                 self._on_refused(loaded, turn, error)
                 raise
@@ -405,7 +428,6 @@ class Runtime(Generic[S]):
                 self._replay(loaded, turn, turn.records, offset)
         for then in turn.then:
             then()
-        return turn
 
     @staticmethod
     def _replay(loaded: Loaded[S], turn: Turn, records: list[StoredRecord], offset: int) -> None:
@@ -414,11 +436,11 @@ class Runtime(Generic[S]):
         for at, record in enumerate(records, offset):
             loaded.shard.replay(record, at, turn.wall_ms)
 
-    def _store_in_pieces(self, loaded: Loaded[S], turn: Turn) -> None:
+    def _store_inpieces(self, loaded: Loaded[S], turn: Turn) -> None:
         assert turn.is_replayed, "what changed in memory already is stored as a whole"
         assert turn.writer is None, "what a transaction writes is stored as a whole"
         refused: ApiError | None = None
-        left = list(_pieces(turn.records))[::-1]
+        left = list(pieces(turn.records))[::-1]
         while left:
             piece = left.pop()
             try:
@@ -430,7 +452,7 @@ class Runtime(Generic[S]):
                     left += [piece[len(piece) // 2 :], piece[: len(piece) // 2]]
                 else:
                     log.warning(
-                        "a record of %d bytes is too large for shard %d", _size(piece[0]), loaded.index
+                        "a record of %d bytes is too large for shard %d", size_of(piece[0]), loaded.index
                     )
                     refused = error
             else:
@@ -473,20 +495,3 @@ def _problem(replay: Callable[..., None], *stored: Any) -> str | None:
     except Exception as error:  # noqa: BLE001  # whoever wrote it: no record stops a start or a failover
         return str(error) if isinstance(error, ValueError) else repr(error)
     return None
-
-
-def _pieces(records: list[StoredRecord]) -> Iterator[list[StoredRecord]]:
-    piece: list[StoredRecord] = []
-    size = 0
-    for record in records:
-        size += _size(record)
-        if piece and size > PIECE_BYTES:
-            yield piece
-            piece, size = [], _size(record)
-        piece.append(record)
-    if piece:
-        yield piece
-
-
-def _size(record: StoredRecord) -> int:
-    return len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES

@@ -1,11 +1,14 @@
 """One operation on a shard: what it decided. Answers and records leave together, or not at all."""
 
 import sys
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.records.batch import NO_PRODUCER_ID
+
+PIECE_BYTES: Final = 512 * 1024
+RECORD_OVERHEAD_BYTES: Final = 32
 
 TimerKey: TypeAlias = Hashable
 
@@ -45,22 +48,28 @@ class Answer:
     given_ms: int = 0
 
 
-@dataclass(slots=True)
 class Turn:
     """`now_ms` is for timers. What is stored, and compared with what was stored, is `wall_ms`, the time of
     day: the steady clock of another broker, or of this one after a restart, shows something else."""
 
-    now_ms: int
-    wall_ms: int
-    records: list[StoredRecord] = field(default_factory=list)
-    answers: list[tuple[Answer, Any]] = field(default_factory=list)
-    timers: dict[TimerKey, int | None] = field(default_factory=dict)
-    batch_bytes_max: int = sys.maxsize  # what is not divisible must fit into this
-    is_replayed: bool = True
-    is_divisible: bool = False  # its records stand each for itself, and need not be one batch
-    writer: Writer | None = None  # whose transaction its records are part of, all of them
-    then: list[Callable[[], None]] = field(default_factory=list)
-    events: list[object] = field(default_factory=list)
+    __slots__ = (
+        "answers", "batch_bytes_max", "events", "is_divisible", "is_replayed", "now_ms", "records", "then",
+        "timers", "wall_ms", "writer",
+    )  # fmt: skip
+
+    # Not a dataclass: those take twice as long to make their lists, and one is made for every request.
+    def __init__(self, now_ms: int, wall_ms: int, batch_bytes_max: int = sys.maxsize) -> None:
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
+        self.batch_bytes_max = batch_bytes_max  # what is not divisible must fit into this
+        self.records: list[StoredRecord] = []
+        self.answers: list[tuple[Answer, Any]] = []
+        self.timers: dict[TimerKey, int | None] = {}
+        self.then: list[Callable[[], None]] = []
+        self.events: list[object] = []
+        self.is_replayed = True
+        self.is_divisible = False  # its records stand each for itself, and need not be one batch
+        self.writer: Writer | None = None  # whose transaction its records are part of, all of them
 
     def write(self, *records: StoredRecord) -> None:
         self.records.extend(records)
@@ -84,3 +93,22 @@ class Turn:
 
     def cancel_timer(self, key: TimerKey) -> None:
         self.timers[key] = None
+
+
+def pieces(records: list[StoredRecord]) -> Iterator[list[StoredRecord]]:
+    """The records of a divisible turn, in lists that are stored one after the other."""
+    piece: list[StoredRecord] = []
+    size = 0
+    for record in records:
+        size += size_of(record)
+        if piece and size > PIECE_BYTES:
+            yield piece
+            piece, size = [], size_of(record)
+        piece.append(record)
+    if piece:
+        yield piece
+
+
+def size_of(record: StoredRecord) -> int:
+    """About what it takes in the log."""
+    return len(record.key) + len(record.value or b"") + RECORD_OVERHEAD_BYTES

@@ -20,7 +20,7 @@ class CommittedOffset(NamedTuple):
 
     @classmethod
     def of(cls, value: OffsetCommitValue, log_offset: int = -1) -> "CommittedOffset":
-        return cls(
+        fields = (
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -29,6 +29,7 @@ class CommittedOffset(NamedTuple):
             value.topic_id,
             log_offset,
         )
+        return tuple.__new__(cls, fields)
 
     def is_expired(self, wall_ms: int, retention_ms: int, since_ms: int | None) -> bool:
         if self.expire_timestamp_ms is not None:

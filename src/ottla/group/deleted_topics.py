@@ -1,12 +1,12 @@
 """Offsets in topics that were deleted: how far groups were in one says nothing about another that may get its
 name. Nobody is told from then on; tombstones are written some at a time, or before a group commits again."""
 
-from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.turn import Turn
+from ottla.group.commits import Commit
 from ottla.group.expiry import GROUPS_PER_SLICE, RECORDS_PER_SLICE, SLICE_PAUSE_MS
 from ottla.group.offsets import Offsets
 from ottla.group.records import OffsetCommit, store
@@ -33,14 +33,14 @@ class DeletedTopics:
         if self._left:
             turn.set_timer(FORGET_SLICE, turn.now_ms + SLICE_PAUSE_MS)
 
-    def before_commit(self, turn: Turn, group_id: str, topics: Iterable[str]) -> None:
+    def before_commit(self, turn: Turn, commit: Commit) -> None:
         if self._left:
-            for topic in dict.fromkeys(topics):
-                self._forget(turn, group_id, topic)
+            for topic in dict.fromkeys(to.topic for to in commit.offsets):
+                self._forget(turn, commit.group_id, topic)
 
-    def check_transaction(self, group_id: str, topics: Iterable[str]) -> None:
+    def check_transaction(self, commit: Commit) -> None:
         """Tombstones are no part of a transaction, so a commit that is has to wait for them."""
-        if self._left and any((group_id, topic) in self._left for topic in topics):
+        if self._left and any((commit.group_id, to.topic) in self._left for to in commit.offsets):
             raise ApiError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 "The offsets of a topic of this name that was deleted are being forgotten.",

@@ -22,6 +22,7 @@ tombstones are written little by little: until something later about that group 
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from ottla.group.commits import Commit
 from ottla.group.committed_offset import CommittedOffset
@@ -29,6 +30,8 @@ from ottla.group.memory import GROUP_BYTES, OFFSET_BYTES, TOPIC_BYTES
 from ottla.group.records import OffsetCommitValue
 from ottla.group.transactional_offsets import PendingOffsets
 from ottla.records.batch import NO_PRODUCER_ID
+
+_NOTHING: Final[dict[Any, Any]] = {}  # never written to
 
 
 class Offsets:
@@ -67,9 +70,12 @@ class Offsets:
     ) -> None:
         """Take up a commit, or its tombstone, that stands at `log_offset`. With a producer id it is part of a
         transaction; a tombstone counts at once all the same."""
-        was_there = self.has_any(group)
         self._end = log_offset + 1
         entry = None if value is None else CommittedOffset.of(value, log_offset)
+        if entry is not None and producer_id == NO_PRODUCER_ID and group in self._newest:
+            self._decide(group, topic, partition, entry, log_offset)
+            return  # as nearly all: the group has offsets, and has them afterwards
+        was_there = self.has_any(group)
         if entry is not None and producer_id != NO_PRODUCER_ID:
             self.pending.put(producer_id, group, topic, partition, entry)
         else:
@@ -122,7 +128,8 @@ class Offsets:
 
     def on_committed(self, below: int) -> None:
         """The high watermark has reached `below`."""
-        self._committed_below = max(self._committed_below, below)
+        if below > self._committed_below:
+            self._committed_below = below
         self.pending.on_committed(self._committed_below)
         while self._in_flight and self._in_flight[0][0] < self._committed_below:
             _, group, topic, partition, written_at = self._in_flight.popleft()
@@ -248,6 +255,9 @@ class Offsets:
     def growth_by(self, commit: Commit) -> int:
         """How much more memory all of a commit would take, apart from its group."""
         writer, group = commit.writer, commit.group_id
+        if writer is None and len(commit.offsets) == 1:
+            topic, partition, _, _, metadata = commit.offsets[0]
+            return self.growth(group, topic, partition, metadata)
         if writer is None:
             return sum(self.growth(group, to.topic, to.partition, to.metadata) for to in commit.offsets)
         return sum(
@@ -257,13 +267,18 @@ class Offsets:
 
     def growth(self, group: str, topic: str, partition: int, metadata: str) -> int:
         """How much more memory a commit would take than is taken now."""
-        entries = self._newest.get(group, {}).get(topic)
+        entries = self._newest.get(group, _NOTHING).get(topic)
         if entries is None:
             return TOPIC_BYTES + len(topic) + OFFSET_BYTES + len(metadata)
         entry = entries.get(partition)
         return len(metadata) + (OFFSET_BYTES if entry is None else -len(entry.metadata))
 
     def _put(self, group: str, topic: str, partition: int, entry: CommittedOffset) -> None:
+        entries = self._newest.get(group, _NOTHING).get(topic, _NOTHING)
+        if partition in entries:
+            self._newest_bytes += len(entry.metadata) - len(entries[partition].metadata)
+            entries[partition] = entry
+            return
         self._newest_bytes += self.growth(group, topic, partition, entry.metadata)
         topics = self._newest.setdefault(sys.intern(group), {})
         topics.setdefault(sys.intern(topic), {})[partition] = entry

@@ -284,23 +284,38 @@ _OFFSET_VALUE: Final = Struct(">hqih")  # version, offset, leader epoch, and the
 _SIZE: Final = Struct(">h")
 _PARTITION: Final = Struct(">i")
 _TIMESTAMP: Final = Struct(">q")
+_pack_bare = Struct(">hqihq").pack  # a value without metadata, which most are
+_pack_key, _pack_value = _OFFSET_KEY.pack, _OFFSET_VALUE.pack
+_pack_size, _pack_partition, _pack_timestamp = _SIZE.pack, _PARTITION.pack, _TIMESTAMP.pack
+
+
+class OwnOffset(StoredRecord):
+    """The record of an offset that was made here, with what `parse` would make of it again."""
+
+    entry: OffsetCommit | None = None
 
 
 def store_offset(group: str, topic: str, partition: int, value: OffsetCommitValue) -> StoredRecord:
     """As `store` of an OffsetCommit."""
     if value.expire_timestamp != -1 or value.topic_id != ZERO_UUID:
         return store(OffsetCommit(group, topic, partition, value))
-    names, metadata = (group.encode(), topic.encode()), value.metadata.encode()
+    names, metadata, wall_ms = (group.encode(), topic.encode()), value.metadata, value.commit_timestamp
     try:
         key = (
-            _OFFSET_KEY.pack(_OFFSET_TYPE, len(names[0])) + names[0] + _SIZE.pack(len(names[1])) + names[1]
-            + _PARTITION.pack(partition)
+            _pack_key(_OFFSET_TYPE, len(names[0])) + names[0] + _pack_size(len(names[1])) + names[1]
+            + _pack_partition(partition)
         )  # fmt: skip
-        start = _OFFSET_VALUE.pack(_OFFSET_VERSION, value.offset, value.leader_epoch, len(metadata))
-        encoded = start + metadata + _TIMESTAMP.pack(value.commit_timestamp)
+        if metadata:
+            noted = metadata.encode()
+            start = _pack_value(_OFFSET_VERSION, value.offset, value.leader_epoch, len(noted))
+            encoded = start + noted + _pack_timestamp(wall_ms)
+        else:
+            encoded = _pack_bare(_OFFSET_VERSION, value.offset, value.leader_epoch, 0, wall_ms)
     except struct_error:
         return store(OffsetCommit(group, topic, partition, value))  # which says what is wrong
-    return tuple.__new__(StoredRecord, (key, encoded, NO_PRODUCER_ID))
+    record = tuple.__new__(OwnOffset, (key, encoded, NO_PRODUCER_ID))
+    record.entry = tuple.__new__(OffsetCommit, (group, topic, partition, value))
+    return record
 
 
 def _parse_offset(key: bytes, encoded: bytes) -> OffsetCommit | None:
@@ -343,6 +358,8 @@ def store(entry: Entry) -> StoredRecord:
 
 def parse(record: StoredRecord) -> Entry | None:
     """The entry of a record; None for a type we do not know. CorruptRecordError if it is malformed."""
+    if type(record) is OwnOffset and record.entry is not None:
+        return record.entry
     if record.value is not None and (offset := _parse_offset(record.key, record.value)) is not None:
         return offset
     return parse_any(record)

@@ -72,6 +72,7 @@ from ottla.wire.messages.offset_delete import (
 from ottla.wire.messages.sync_group import SyncGroupRequest
 
 CONSUMER_COMMITS_SINCE = 9
+ONE_COMMITTED = OffsetsCommitted(1)
 
 K = TypeVar("K", ClassicGroup, ConsumerGroup)
 
@@ -137,19 +138,21 @@ class GroupShard:
 
     def replay(self, record: StoredRecord, offset: int, timestamp_ms: int) -> None:
         entry = parse(record)
-        if entry is not None:
-            self._replay(entry, offset, timestamp_ms, record.producer_id)
+        if type(entry) is OffsetCommit:
+            group_id, topic, partition, value = entry
+            self.offsets.replay(group_id, topic, partition, value, offset, record.producer_id)
+            if value is not None and group_id not in self.groups:
+                self.groups[group_id] = ClassicGroup(group_id, self.config, wall_ms=timestamp_ms)
+                self._measure(group_id)
+        elif entry is not None:
+            self._replay(entry, timestamp_ms)
             self._measure(entry.group)
 
     def replay_end(self, end: StoredEnd) -> None:
         self.offsets.replay_end(*end)
 
-    def _replay(self, entry: Entry, offset: int, timestamp_ms: int, producer_id: int) -> None:
+    def _replay(self, entry: Entry, timestamp_ms: int) -> None:
         match entry:
-            case OffsetCommit(group_id, topic, partition, value):
-                self.offsets.replay(group_id, topic, partition, value, offset, producer_id)
-                if value is not None and group_id not in self.groups:
-                    self.groups[group_id] = ClassicGroup(group_id, self.config, wall_ms=timestamp_ms)
             case GroupMetadata(group_id, value):
                 if value is not None:
                     group = ClassicGroup.from_record(group_id, value, self.config, timestamp_ms)
@@ -305,25 +308,26 @@ class GroupShard:
         """Write what passed the checks; `response` holds the errors of what did not."""
         group = self.groups.get(commit.group_id)
         self._check_commit(group, commit)
-        topics = [committed.topic for committed in commit.offsets]
+        group_id = commit.group_id
         if commit.writer is not None:
-            self._deleted_topics.check_transaction(commit.group_id, topics)
+            self._deleted_topics.check_transaction(commit)
             turn.writer = commit.writer
         else:
             if group is not None:
                 group.on_commit(turn, commit.member_id)
-            self._deleted_topics.before_commit(turn, commit.group_id, topics)
-        expire_ms = -1 if commit.retention_ms < 0 else turn.wall_ms + commit.retention_ms
-        for committed in commit.offsets:
+            self._deleted_topics.before_commit(turn, commit)
+        wall_ms = turn.wall_ms
+        expire_ms = -1 if commit.retention_ms < 0 else wall_ms + commit.retention_ms
+        for topic, partition, offset, leader_epoch, metadata in commit.offsets:
             value = OffsetCommitValue(
-                offset=committed.offset,
-                leader_epoch=committed.leader_epoch,
-                metadata=committed.metadata,
-                commit_timestamp=turn.wall_ms,
+                offset=offset,
+                leader_epoch=leader_epoch,
+                metadata=metadata,
+                commit_timestamp=wall_ms,
                 expire_timestamp=expire_ms,
             )
-            turn.write(store_offset(commit.group_id, committed.topic, committed.partition, value))
-        turn.tell(OffsetsCommitted(len(commit.offsets)))
+            turn.records.append(store_offset(group_id, topic, partition, value))
+        turn.tell(ONE_COMMITTED if len(commit.offsets) == 1 else OffsetsCommitted(len(commit.offsets)))
         turn.answer(answer, response)
 
     def _check_commit(self, group: Group | None, commit: Commit) -> None:
@@ -344,6 +348,8 @@ class GroupShard:
     def _check_commit_room(self, group: Group | None, commit: Commit) -> None:
         """What takes no more memory than is taken already is always stored: most commits do not."""
         growth = self.offsets.growth_by(commit)
+        if growth <= 0 and commit.offsets:
+            return
         if not self.offsets.has_any(commit.group_id):
             growth += GROUP_BYTES + len(commit.group_id)
         if growth <= 0:

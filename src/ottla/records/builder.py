@@ -7,6 +7,7 @@ Not obvious: a batch with a delete horizon keeps that time in its base timestamp
 are relative to it like to any other base (KIP-534).
 """
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -94,6 +95,21 @@ def build_batch(
     return batch
 
 
+def build_plain(key: bytes, value: bytes, timestamp: int) -> bytearray:
+    """As `build_batch` of one record without headers, of no producer: it takes a third of the time."""
+    fields = b"\0\0\0" + varint(len(key)) + key + varint(len(value)) + value + b"\0"
+    record = varint(len(fields)) + fields
+    batch = bytearray(
+        HEADER.pack(
+            0, HEADER_SIZE - LOG_OVERHEAD + len(record), -1, MAGIC, 0, 0, 0, timestamp, timestamp,
+            NO_PRODUCER_ID, -1, NO_SEQUENCE, 1,
+        )
+    )  # fmt: skip
+    batch += record
+    set_crc(batch)
+    return batch
+
+
 def seal(header: BatchHeader, body: Buffer, codec: Codec, level: int | None = None) -> bytearray:
     """A batch with this header and uncompressed body; length, codec and checksum are set to fit."""
     packed = body if codec is Codec.NONE else compress(codec, body, level)
@@ -152,6 +168,8 @@ def varint(value: int) -> bytes:
     rest = value << 1 if value >= 0 else ~(value << 1)
     if rest < 128:
         return _ONE_BYTE[rest]
+    if rest < 16_384:
+        return _pack_two_bytes(rest & 127 | 128 | rest << 1 & 0x7F00)
     encoded = bytearray()
     while rest > 127:
         encoded.append(rest & 127 | 128)
@@ -160,4 +178,5 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+_pack_two_bytes = struct.Struct("<H").pack
 _ONE_BYTE = tuple(bytes((number,)) for number in range(128))

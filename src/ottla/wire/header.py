@@ -79,7 +79,7 @@ def decode_request_header(
         if len(view) >= _KEY_AND_VERSION.size and _KEY_AND_VERSION.unpack_from(view)[0] not in since:
             raise UnknownApiError(_readable_header(view)) from None
         raise ProtocolError(f"request header: {error}") from error
-    return RequestHeader(api_key, api_version, correlation_id, client_id), at
+    return tuple.__new__(RequestHeader, (api_key, api_version, correlation_id, client_id)), at
 
 
 def _readable_header(view: memoryview) -> RequestHeader:
