@@ -1,6 +1,7 @@
 """FindCoordinator: the topic of the offsets is made when it is first needed, and the answer waits for it."""
 
 import pytest
+from tests.api.asking import go_on
 from tests.api.groups import lead_offsets
 from tests.api.harness import Client, Machine
 from tests.support.endpoints import plaintext
@@ -8,6 +9,7 @@ from tests.support.groups import find
 
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC
+from ottla.broker import log_queue
 from ottla.broker.effects import WriteNodes
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete
@@ -85,6 +87,20 @@ def test_the_answer_waits_for_the_topic() -> None:
     assert pending.answer is None
     machine.release()
     assert pending.answer.error_code == ErrorCode.NONE
+
+
+def test_the_answer_waits_for_the_logs_so_that_the_coordinator_it_names_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_queue, "PORTION_MAX", 3)
+    machine, client = started(offsets_topic_num_partitions="10")
+    first, second = client.ask(find("g"), 2), machine.client().ask(find("another"), 2)
+    assert (first.answer, second.answer) == (None, None)
+    while machine.broker.partitions.log_queue.todo:
+        assert (first.answer, second.answer) == (None, None)
+        go_on(machine)
+    assert (first.answer.error_code, second.answer.error_code) == (0, 0)
+    assert len(machine.broker.coordinators.groups.runtime.shards) == 10
 
 
 def test_two_that_search_at_once_make_one_topic() -> None:

@@ -1,6 +1,7 @@
 """An OffsetCommit of one partition: the broker says, writes and counts what it does for those of many."""
 
 import errno
+import gc
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -18,9 +19,10 @@ from tests.support.metrics import metrics_of
 
 from ottla.api import dispatch, single_commit
 from ottla.api.call import CloseConnection
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TopicPartition
 from ottla.broker.effects import SyncLog
+from ottla.broker.operations import Tried
 from ottla.controller import znodes
 from ottla.controller.keeper import Delete, Put
 from ottla.group.shard import GroupShard
@@ -58,7 +60,7 @@ STRANGE = {
 COMMITS, STRANGE_COMMITS = st.fixed_dictionaries(PLAIN), st.fixed_dictionaries(PLAIN | STRANGE)
 EVENTS = st.sampled_from([
     "flush", "another broker leads", "the topic goes", "two in sync", "a disk fails", "memory is short",
-    "another keeps it too",
+    "another keeps it too", "a topic is back",
 ])  # fmt: skip
 STEPS = st.one_of(COMMITS, COMMITS, COMMITS, COMMITS, STRANGE_COMMITS, EVENTS)
 
@@ -117,6 +119,9 @@ def happen(machine: Machine, event: str) -> None:
     elif event == "memory is short":
         groups = machine.broker.coordinators.groups
         groups.config = replace(groups.config, memory_bytes_max=1)
+    elif event == "a topic is back":
+        if "other" not in machine.broker.image.topics:
+            create(machine.client(), "other", 2)
     elif "other" in machine.broker.image.topics:
         machine.write(Delete(znodes.topic_path("other")))
 
@@ -220,6 +225,26 @@ def test_a_disk_that_fails_is_tried_once() -> None:
     with patch.object(type(runtime), "complete", counted):
         assert codes(client.ask(committing(6), 9).answer) == [ErrorCode.NOT_COORDINATOR]
     assert len(tried) == 1
+
+
+def test_a_commit_that_is_refused_when_it_is_stored_leaves_no_circle_of_objects_behind() -> None:
+    """In it would be the frame that the commit came in."""
+    machine, client, _ = broker()
+    runtime = machine.broker.coordinators.groups.runtime
+
+    def too_large(*_: Any) -> None:
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+
+    with patch.object(type(runtime), "complete", too_large):
+        client.ask(committing(6), 9)
+        gc.collect()
+        gc.disable()
+        try:
+            pending = client.ask(committing(7), 9)
+            assert [kept for kept in gc.get_objects() if type(kept) is Tried] == []
+        finally:
+            gc.enable()
+    assert codes(pending.answer) == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
 def test_a_bug_in_what_is_replayed_is_one_of_the_request_and_is_not_run_twice(

@@ -7,6 +7,7 @@ import pytest
 from tests.api.asking import batch, begin_to_create, create, go_on, lead, new_topic, produce, to
 from tests.api.harness import OTHER_BROKER, Machine
 
+from ottla.api.writes import MADE_WAIT_MS_MAX
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker import log_queue
@@ -98,6 +99,28 @@ def test_who_creates_a_topic_does_not_wait_for_logs_longer_than_was_asked_for() 
     machine.pass_time(100)
     assert pending.answer.topics[0].error_code == ErrorCode.NONE
     assert here(machine) == [0, 1, 2]
+
+
+def test_who_creates_a_topic_does_not_wait_for_logs_so_long_that_clients_give_up() -> None:
+    machine = Machine()
+    pending = begin_to_create(machine.client(), "t", partitions=5)
+    machine.disk.fail("open", errno.EMFILE, "t-3")
+    with pytest.raises(OSError, match="Too many open files"):
+        machine.broker.on_deadline(machine.now_ms)
+    machine.broker.waiting.on_tick(machine.now_ms + MADE_WAIT_MS_MAX - 1)
+    machine.carry_out()
+    assert pending.answer is None
+    machine.broker.waiting.on_tick(machine.now_ms + MADE_WAIT_MS_MAX)
+    machine.carry_out()
+    assert pending.answer.topics[0].error_code == ErrorCode.NONE
+
+
+def test_who_asks_for_fewer_partitions_does_not_wait_for_those_that_others_asked_for() -> None:
+    machine = Machine()
+    begin_to_create(machine.client(), "t", partitions=5)
+    fewer = CreatePartitionsTopic(name="t", count=2, assignments=None)
+    request = CreatePartitionsRequest(topics=[fewer], timeout_ms=1_000, validate_only=False)
+    assert machine.client().send(request).results[0].error_code == ErrorCode.INVALID_PARTITIONS
 
 
 def test_who_creates_a_topic_that_is_deleted_before_its_logs_are_made_is_answered() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.needs import ALTER, TOPIC
-from ottla.api.writes import Item, Writes, once_made
+from ottla.api.writes import Item, Writes, once_made, written
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.long_work import Steps
 from ottla.controller.keeper import Operation
@@ -29,7 +29,7 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
     names: list[str] = []
     times: Counter[str] = Counter()
     items: dict[str, Item] = {}
-    writes = Writes(call.broker, lambda: once_made(call, names, request.timeout_ms, respond))
+    writes = Writes(call.broker, lambda: once_made(call, changed(), request.timeout_ms, respond))
 
     def plan(asked: CreatePartitionsTopic) -> Sequence[Operation]:
         if times[asked.name] > 1:
@@ -49,6 +49,9 @@ def create_partitions(call: Call, request: CreatePartitionsRequest) -> Steps:
         if items[asked.name].attempts == 1:
             call.count_mutations(added, QUOTA_ERROR_SINCE)
         return [] if request.validate_only else operations
+
+    def changed() -> list[str]:
+        return [] if request.validate_only else written(items)
 
     def respond() -> CreatePartitionsResponse:
         return CreatePartitionsResponse(

@@ -1,8 +1,9 @@
 """CreateTopics (key 19): new topics with counts or a replica assignment, and configs.
 
 The answer comes when the topic is in the image and this broker has made its logs (`broker/log_queue`), so
-that it can be used at once; if the time is up before, it is created all the same. A name given twice in one
-request is an error for that name. -1 partitions or replicas take the broker's defaults (KIP-464).
+that what it leads can be used at once; if that takes too long, the topic is created all the same. A name
+given twice in one request is an error for that name. -1 partitions or replicas take the broker's defaults
+(KIP-464).
 
 v4 defaults · v5 flexible, counts and configs in the answer · v6 quota error · v7 topic id in the answer
 """
@@ -13,7 +14,7 @@ from functools import partial
 
 from ottla.api.call import Call
 from ottla.api.needs import CLUSTER, CREATE, DESCRIBE_CONFIGS, TOPIC
-from ottla.api.writes import Item, Writes, once_made
+from ottla.api.writes import Item, Writes, once_made, written
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import KRAFT_TOPIC
 from ottla.broker.broker import Broker
@@ -40,7 +41,7 @@ def create_topics(call: Call, request: CreateTopicsRequest) -> Steps:
     items: dict[str, Item] = {}
     planned: dict[str, PlannedTopic] = {}
     respond = partial(_respond, call, request, items, planned)
-    writes = Writes(call.broker, lambda: once_made(call, planned, request.timeout_ms, respond))
+    writes = Writes(call.broker, lambda: once_made(call, written(items), request.timeout_ms, respond))
 
     may_create_any, denied = call.allows(CREATE, CLUSTER, is_asked=False), set[str]()
 

@@ -1,9 +1,10 @@
 """FindCoordinator (key 10): which broker coordinates a group, or a transactional id.
 
 It is the leader of the partition of `__consumer_offsets`, or `__transaction_state`, that the id hashes to.
-The topic is created when it is first asked for, and the answer waits for that. While there are fewer brokers
-than offsets.topic.replication.factor, or transaction.state.log.replication.factor, asks for, the answer is
-COORDINATOR_NOT_AVAILABLE, and the client asks again.
+The topic is created when it is first asked for, and the answer waits for that and for this broker's logs.
+While there are fewer brokers than offsets.topic.replication.factor, or
+transaction.state.log.replication.factor, asks for, the answer is COORDINATOR_NOT_AVAILABLE, and the client
+asks again.
 A broker names itself only if it was certain to lead a moment ago: one that was replaced, and does not know
 it, would draw clients to itself for ever. Where it is in doubt for longer (`broker/leadership_proofs`), that
 is the last answer on the connection, and the client asks another broker.
@@ -21,7 +22,7 @@ from ottla.api.call import REFUSALS, Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.needs import DESCRIBE
-from ottla.api.writes import Item, Writes
+from ottla.api.writes import Item, Writes, once_made
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from ottla.broker.broker import Broker
@@ -42,8 +43,16 @@ def find_coordinator(call: Call, request: FindCoordinatorRequest) -> Steps:
     keys = list(dict.fromkeys(request.coordinator_keys)) if call.version >= BATCHED_SINCE else [request.key]
     kind = ResourceType.TRANSACTIONAL_ID if request.key_type == TRANSACTION else ResourceType.GROUP
     denied = {key for key in keys if not call.allows(DESCRIBE, kind, key)}
-    writes = Writes(call.broker, lambda: _respond(call, request.key_type, keys, denied, writes.items))
     topic = _topic_of(request.key_type)
+    writes = Writes(
+        call.broker,
+        lambda: once_made(
+            call,
+            [] if topic is None else [topic],
+            WAIT_MS,
+            lambda: _respond(call, request.key_type, keys, denied, writes.items),
+        ),
+    )
     if (
         topic is not None
         and any(key and key not in denied for key in keys)

@@ -27,7 +27,7 @@ from ottla.api.call import Call
 from ottla.api.create_topics import plan_new_topic
 from ottla.api.leadership_proof import last_if_in_doubt
 from ottla.api.needs import CLUSTER, CREATE, DESCRIBE, TOPIC
-from ottla.api.writes import Item, Writes
+from ottla.api.writes import Item, Writes, once_made, written
 from ottla.base.addresses import Address
 from ottla.base.errors import ErrorCode
 from ottla.base.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, is_topic_name
@@ -74,7 +74,12 @@ def _answer_all(call: Call, request: MetadataRequest) -> Steps:
     denied: set[str] = set()
     writes = Writes(
         call.broker,
-        lambda: _respond(call, request, partial(_lookup, call, created, denied), asked.values()),
+        lambda: once_made(
+            call,
+            written(created),
+            AUTO_CREATE_WAIT_MS,
+            lambda: _respond(call, request, partial(_lookup, call, created, denied), asked.values()),
+        ),
     )
     for topic in request.topics:
         yield

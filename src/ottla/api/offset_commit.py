@@ -43,8 +43,8 @@ class AskedPartition(Protocol):
     committed_metadata: str | None
 
 
-# `tried`: it was stored already, or that failed (`single_commit`).
 def offset_commit(call: Call, request: OffsetCommitRequest, tried: Tried | None = None) -> Any:
+    """`tried`: it was stored already, or that failed (`single_commit`)."""
     steps = _commit(call, request, tried)
     return finished(steps) if sum([len(topic.partitions) for topic in request.topics]) <= FEW else steps
 

@@ -7,9 +7,11 @@ may be its own doing.
 
 Plans and responses know the items, and these their plans: what is done lets go of them, or the objects of a
 large request would be garbage in a circle, which took 0.16 s to collect.
+
+Whoever has asked for topics is answered when this broker has made its logs of them (`once_made`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,7 @@ from ottla.broker.parked import Key, Parked
 from ottla.controller.keeper import Operation, Outcome, Unknown, Written
 
 ATTEMPTS_MAX = 20
+MADE_WAIT_MS_MAX = 10_000  # less than clients wait: for them what was written would have failed
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +115,7 @@ class Writes:
 
 
 def once_made(call: Call, topics: Iterable[str], timeout_ms: int, respond: Callable[[], Any]) -> Any:
-    """What `respond` says, as soon as this broker has made its logs of these topics, or the time is up."""
+    """What `respond` says, as soon as this broker has made its logs of these topics, or it takes too long."""
     queue = call.broker.partitions.log_queue
     to_make: dict[Key, None] = {NewLogs(topic): None for topic in topics if queue.has_any_of(topic)}
     if not to_make:
@@ -124,10 +127,15 @@ def once_made(call: Call, topics: Iterable[str], timeout_ms: int, respond: Calla
 
     return Parked(
         keys=tuple(to_make),
-        deadline_ms=call.now_ms + max(timeout_ms, 0),
+        deadline_ms=call.now_ms + min(max(timeout_ms, 0), MADE_WAIT_MS_MAX),
         ready=ready,
         expire=lambda _now_ms: respond(),
     )
+
+
+def written(items: Mapping[str, Item]) -> list[str]:
+    """The names of those that were not refused."""
+    return [name for name, item in items.items() if item.error is None]
 
 
 def _no_more() -> Any:

@@ -1,8 +1,8 @@
 """Logs are created and deleted in portions, so that a topic of thousands of partitions does not block others.
 
 Rules: one input makes at most `PORTION_MAX` logs, and begins none after `PORTION_US`, unless it would be the
-first: machines differ. It deletes at most `DELETED_MAX`. The others wait, and `pump` goes on with a few of
-them as soon as the loop has seen to what came meanwhile. What waits in `todo` is only a name: when its turn
+first: machines differ. It deletes at most `DELETED_MAX`. The others wait, and `pump` goes on with as many as
+soon as the loop has seen to what came meanwhile. What waits in `todo` is only a name: when its turn
 comes, what the image says then counts, and if that is nothing, there is nothing to do. Until then the
 partition is not here yet (NOT_LEADER_OR_FOLLOWER), as on a broker that has not heard of it. Who wants all
 of a topic to be here waits for `NewLogs`. A log that waits for its end is nobody's any more; a new one of its

@@ -55,17 +55,27 @@ _AT_ONCE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tried:
     """An operation that was run already: what it answers is given, or why it cannot be."""
 
     answer: Answer
     error: Exception | None = None
 
+    def check(self) -> None:
+        """Raise the error, once: whoever kept it would keep its frames, and the bytes that were received."""
+        error, self.error = self.error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # or its traceback would lead back to it
+
 
 class Operation(Generic[S]):
-    """One operation, which is run at once, and what is answered: the reply as soon as that may be sent. Most
-    refusals rest on what the coordinator knows as much as any answer does, and wait alike."""
+    """One operation, which is run at once unless it was tried, and what is answered: the reply as soon as
+    that may be sent. Most refusals rest on what the coordinator knows as much as any answer does, and wait
+    alike."""
 
     def __init__(
         self,
@@ -93,8 +103,8 @@ class Operation(Generic[S]):
                 coordinator.runtime.execute(
                     self.topic_partition.partition, now_ms, lambda shard, turn: operation(shard, turn, answer)
                 )
-            elif tried.error is not None:
-                raise tried.error
+            else:
+                tried.check()
         except ApiError as error:
             self.is_refused = True
             code = _STORAGE.get(error.code, error.code)

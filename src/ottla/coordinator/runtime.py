@@ -417,7 +417,7 @@ class Runtime(Generic[S]):
 
     def _store(self, loaded: Loaded[S], turn: Turn) -> None:
         if turn.is_divisible:
-            self._store_inpieces(loaded, turn)
+            self._store_in_pieces(loaded, turn)
         elif turn.records:
             try:
                 offset = loaded.journal.append(turn.records, turn.now_ms, turn.wall_ms, turn.writer)
@@ -436,7 +436,7 @@ class Runtime(Generic[S]):
         for at, record in enumerate(records, offset):
             loaded.shard.replay(record, at, turn.wall_ms)
 
-    def _store_inpieces(self, loaded: Loaded[S], turn: Turn) -> None:
+    def _store_in_pieces(self, loaded: Loaded[S], turn: Turn) -> None:
         assert turn.is_replayed, "what changed in memory already is stored as a whole"
         assert turn.writer is None, "what a transaction writes is stored as a whole"
         refused: ApiError | None = None

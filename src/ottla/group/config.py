@@ -52,7 +52,7 @@ class GroupConfig:
     )  # fmt: skip
     initial_rebalance_delay_ms: int = key(
         "group.initial.rebalance.delay.ms", 3_000,
-        "Wait this long for more members before the first rebalance of an empty classic group.",
+        "Wait this long (at least 5 ms) for more members before an empty classic group first rebalances.",
         check=at_least(0),
     )  # fmt: skip
     members_max: int = key(
