@@ -17,6 +17,7 @@ from zlib import crc32
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.files import Files
 from ottla.base.ids import TopicPartition
+from ottla.base.weakly import weakly
 from ottla.log.cold import Warmth
 from ottla.log.config import LogConfig
 from ottla.log.directories import failure_of
@@ -53,8 +54,8 @@ class Appended(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at", "_validator",
-        "abort_work", "cleaned_to", "config", "directory", "epochs", "files", "log_end_offset",
+        "__weakref__", "_durability", "_on_lowered", "_roll_ms", "_segment_bytes", "_snapshot_at",
+        "_validator", "abort_work", "cleaned_to", "config", "directory", "epochs", "files", "log_end_offset",
         "log_start_offset", "producers", "report", "segments", "topic_partition",
     )  # fmt: skip
 
@@ -83,11 +84,12 @@ class Log:
         self.abort_work: Callable[[], None] | None = None  # set while it is being compacted, or copied
         self._snapshot_at = loaded.snapshot_at
         self._on_lowered = on_lowered
-        self._durability = Durability(
-            loaded.recovery_point, config, lambda due_ms: on_due and on_due(self, due_ms)
-        )
+        told = weakly(self, on_due) if on_due else lambda _due_ms: None
+        self._durability = Durability(loaded.recovery_point, config, told)
         self.segments = SegmentList(files, directory, loaded.segments, self._durability)
-        self.epochs.watch(lambda: self.include_in_sync(self.epochs.path, directory, urgent=False))
+        self.epochs.watch(
+            weakly(self, lambda log: log.include_in_sync(log.epochs.path, directory, urgent=False))
+        )
         self.on_config(config, now_ms)
         self._include_unsynced()
 

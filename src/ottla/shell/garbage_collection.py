@@ -16,7 +16,7 @@ counts as a stall, as the next one would be longer by a quarter at least.
 import gc
 import time
 
-LONG_S = 0.02
+LONG_S = 0.01
 
 
 def spare_survivors() -> None:
