@@ -4,7 +4,7 @@ import gc
 from typing import Any
 
 import pytest
-from tests.api.asking import BY_NAME, batch, create, produce
+from tests.api.asking import BY_NAME, batch, begin_to_create, create, produce
 from tests.api.harness import Client, Machine, Pending
 from tests.support.brokers import jobs_waiting
 
@@ -370,7 +370,7 @@ def test_fetches_of_many_partitions_that_one_moment_ends_are_answered_in_turns(
 def ask_all_topics(client: Client) -> Pending:
     """It is made in slices, which are held back."""
     for at in range(20):
-        create(client, f"many-{at:02}", 200)
+        begin_to_create(client.machine.client(), f"many-{at:02}", 200)
     client.machine.broker.answers.clear()
     client.machine.hold(Slices)
     pending = client.ask(MetadataRequest(topics=None))

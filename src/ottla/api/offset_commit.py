@@ -44,7 +44,7 @@ class AskedPartition(Protocol):
 
 
 def offset_commit(call: Call, request: OffsetCommitRequest, tried: Tried | None = None) -> Any:
-    """`tried`: it was stored already, or that failed (`single_commit`)."""
+    """OffsetCommit. `tried`: it was stored already, or that failed (`single_commit`)."""
     steps = _commit(call, request, tried)
     return finished(steps) if sum([len(topic.partitions) for topic in request.topics]) <= FEW else steps
 
